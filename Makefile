@@ -50,8 +50,8 @@ torture: $(READY) ## run the long proofs: every crash point, power loss, random 
 
 .PHONY: docs
 docs: $(READY) ## write the generated documents again
-	@$(BIN)/python -m backstay.wire.schema > .events.schema.json && mv .events.schema.json src/backstay/wire/events.schema.json
-	@$(BIN)/python -m backstay.testing.reference docs/
+	@$(BIN)/python -m scripts.docs.event_schema > .events.schema.json && mv .events.schema.json src/backstay/wire/events.schema.json
+	@$(BIN)/python -m scripts.docs.references docs/
 	@$(BIN)/python -m backstay.testing.contracts --write-docs docs/contracts.md
 
 .PHONY: lock

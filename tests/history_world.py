@@ -29,9 +29,8 @@ from backstay.session.session import Session
 from backstay.session.subagents.tool import child_tool
 from backstay.stores.memory import MemoryStore
 from backstay.stores.trace.trace import NoTrace
-from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalStore, MortalTool, Process
-from backstay.testing.simulation.event_loop import Stuck, run_virtually
-from backstay.testing.simulation.stores import Universe
+from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalStore, MortalTool
+from backstay.testing.event_loop import Stuck, run_virtually
 from backstay.tools.define import tool
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import BackstayError, Bug, ErrorKind, ProviderError
@@ -39,6 +38,7 @@ from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Text
 from backstay.vocab.specs import Ability, ModelFacts, OnCrash
 from tests.providers.native_replies import PNG, Answers
 from tests.providers.native_rules import broken
+from tests.simulation.stores import Universe
 
 ABLE: Final = frozenset(get_args(Ability))
 MODELS: Final[dict[str, tuple[str, frozenset[Ability]]]] = {
@@ -156,7 +156,7 @@ class World:
         self.dice = random.Random(self.seed)
         self.universe = Universe(self.seed)
         self._left = list(self.acts)
-        self._ledger = Ledger()
+        self._ledger = EffectLedger()
         self._living: set[str] = set()
         self._models = {name: NativeModel(name, self) for name in MODELS}
 
@@ -176,7 +176,7 @@ class World:
         return f"{self.said}: {PASTED if self.dice.random() < 0.15 else 'please'}"
 
     async def _live(self, store: EventStore, work: Callable[[Session], Awaitable[None]], *, mortal: bool) -> None:
-        process = Process(f"process-{self.processes}")
+        process = MortalProcess(f"process-{self.processes}")
         self.processes += 1
         dies = mortal and self.dice.random() < 0.5
         when = Blow(append=self.dice.randint(2, 14), when=self.dice.choice(("before", "after"))) if dies else None
@@ -187,7 +187,9 @@ class World:
         if fault is not None:
             self.wrong.append(f"{fault.kind}: {fault.message}\n{fault.trace}")
 
-    async def _open(self, store: MortalStore, process: Process, work: Callable[[Session], Awaitable[None]]) -> None:
+    async def _open(
+        self, store: MortalStore, process: MortalProcess, work: Callable[[Session], Awaitable[None]]
+    ) -> None:
         known = await sessions.exists(store, self.session_id)
         chain = self.dice.sample(sorted(MODELS), 2)
         on_crash: OnCrash = "abandon" if self.dice.random() < 0.3 else "continue"

@@ -1,12 +1,13 @@
 """Imports point one way: a module knows only its own layer and the layers above it in the map."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
 import pytest
 
-from backstay.catalog.load import is_pure
+from backstay.catalog.load import PURE, is_pure
 from tests.source_tree import SOURCE, Import, Module, imports, parse_tree, read_tree
 
 LAYERS: Final = (
@@ -58,6 +59,11 @@ IMPURE: Final = frozenset(
 
 def test_every_import_points_to_the_same_layer_or_above() -> None:
     assert list(violations(read_tree(SOURCE))) == []
+
+
+@pytest.mark.parametrize("pattern", [*PURE, *(pattern for pattern, _ in LAYERS)])
+def test_every_pattern_of_the_map_fits_a_file(pattern: str) -> None:
+    assert any(fnmatchcase(module.path, pattern) for module in read_tree(SOURCE))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,12 @@ def _judge(path: str, layer: int, found: Import) -> str | None:
 
 def _file_of(target: str) -> str:
     """Give the file of the module that a name is, or is in."""
-    known = {module.name: module.path for module in read_tree(SOURCE)}
+    known = _files()
     while target not in known:
         target = target.rpartition(".")[0]
     return known[target]
+
+
+@functools.cache
+def _files() -> dict[str, str]:
+    return {module.name: module.path for module in read_tree(SOURCE)}

@@ -1,9 +1,10 @@
-"""The tail stays short: no long file or function, swallowed error, loose task, import cycle or drawer of leftovers."""
+"""The tail stays short: no long file or function, swallowed error, loose task, import cycle, drawer of leftovers or unclear name."""
 
 import ast
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import Final
 
 import pytest
 
@@ -16,6 +17,15 @@ BARRIER = "runtime/barrier.py"
 TASK_OWNERS = ("tui/",)
 """Folders that may start a task outside a task group, because their toolkit does."""
 DRAWERS = frozenset(("common", "core", "helper", "helpers", "util", "utils"))
+SHARED_CLASS_NAMES: Final = tuple(
+    """
+    Command CommandResult Commands Effect Entry Finding Judged Line Loaded Names Outcome Part Row Script Seen
+    Started Step _Found _Held _Links _Listing _Object _Reader _Said _Shape _Stream _Teller _Typed _Walk
+    """.split()
+)
+"""Names that several classes have: a list that only gets shorter. A new class has a name of its own."""
+NOUNS_IN_ING = frozenset(("encoding", "matching", "paging", "pricing", "testing"))
+"""What modules may be called although it ends so: nouns of the field. Others say that something goes on, and not what is there."""
 
 Check = Callable[[Sequence[Module]], Iterator[str]]
 
@@ -77,12 +87,55 @@ def drawers(modules: Sequence[Module]) -> Iterator[str]:
                 yield f"{module.path}: {part!r} says nothing; name it by its noun"
 
 
-CHECKS: tuple[Check, ...] = (long_files, long_functions, swallowed_errors, loose_tasks, import_cycles, drawers)
+def gerunds(modules: Sequence[Module]) -> Iterator[str]:
+    """Find files and folders that are named by what somebody does."""
+    for module in modules:
+        for part in PurePosixPath(module.path).with_suffix("").parts:
+            if part.endswith("ing") and part.strip("_") not in NOUNS_IN_ING:
+                yield f"{module.path}: {part!r} is no noun; name what is there, not what goes on"
+
+
+def shared_class_names(modules: Sequence[Module]) -> Iterator[str]:
+    """Find classes that have the name of another one, but for those of `SHARED_CLASS_NAMES`."""
+    for name, paths in sorted(class_names(modules).items()):
+        if len(paths) > 1 and name not in SHARED_CLASS_NAMES:
+            yield f"{paths[-1]}: {name} is also a class of {', '.join(paths[:-1])}; give it a name of its own"
+
+
+def class_names(modules: Sequence[Module]) -> dict[str, list[str]]:
+    """The names of all classes, each with the files that define one."""
+    found: dict[str, list[str]] = {}
+    for module in modules:
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module.path)
+    return found
+
+
+CHECKS: tuple[Check, ...] = (
+    *(long_files, long_functions, swallowed_errors, loose_tasks, import_cycles, drawers),
+    *(gerunds, shared_class_names),
+)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.__name__))
 def test_the_source_passes(check: Check) -> None:
     assert list(check(read_tree(SOURCE))) == []
+
+
+def test_the_list_of_shared_class_names_gets_shorter() -> None:
+    shared = {name for name, paths in class_names(read_tree(SOURCE)).items() if len(paths) > 1}
+
+    assert [name for name in SHARED_CLASS_NAMES if name not in shared] == [], (
+        "these have their name alone: take them out"
+    )
+    assert list(SHARED_CLASS_NAMES) == sorted(set(SHARED_CLASS_NAMES))
+
+
+def test_a_shared_class_name_is_found_once() -> None:
+    modules = parse_tree({"a.py": "class Thing: ...", "b.py": "class Thing: ...", "c.py": "class Other: ..."})
+
+    assert list(shared_class_names(modules)) == ["b.py: Thing is also a class of a.py; give it a name of its own"]
 
 
 def body_of(lines: int) -> str:
@@ -114,6 +167,9 @@ def handler(catch: str, body: str = "pass") -> str:
         (drawers, "utils.py", ""),
         (drawers, "stores/_helpers.py", ""),
         (drawers, "core/model.py", ""),
+        (gerunds, "hooks/hearing.py", ""),
+        (gerunds, "gathering/parts.py", ""),
+        (gerunds, "_settling.py", ""),
     ],
 )
 def test_a_bad_file_is_found(check: Check, path: str, source: str) -> None:
@@ -135,6 +191,8 @@ def test_a_bad_file_is_found(check: Check, path: str, source: str) -> None:
         (loose_tasks, "a.py", "tasks.start_soon(pump)"),
         (loose_tasks, "tui/app.py", "asyncio.create_task(pump())"),
         (drawers, "scores.py", ""),
+        (gerunds, "logic/pricing.py", ""),
+        (gerunds, "hooks/settings.py", ""),
     ],
 )
 def test_a_good_file_passes(check: Check, path: str, source: str) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from backstay.ports import ModelRequest
 from backstay.providers import anthropic, google, openai_chat, openai_responses
 from backstay.providers.format import Format
-from backstay.providers.http.response import Answer
+from backstay.providers.http.response import HttpAnswer
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.specs import ModelFacts
 from tests.providers.anthropic import reading as read_anthropic
@@ -107,7 +107,7 @@ def body_of(row: Row) -> bytes:
 
 def read(format: Format, content_type: str, pieces: list[bytes]) -> Outcome:
     """What the pieces of an answer come to."""
-    answer = Answer(format, content_type)
+    answer = HttpAnswer(format, content_type)
     try:
         for piece in pieces:
             answer.feed(piece)
@@ -142,7 +142,7 @@ def cut_problem(format: Format, row: Row, body: bytes) -> str:
 
     Fed a byte at a time: what it would come to is looked at whenever an event is complete, because nothing changes in between.
     """
-    answer = Answer(format, row.get("content_type") or "text/event-stream")
+    answer = HttpAnswer(format, row.get("content_type") or "text/event-stream")
     for end in range(1, len(body) + 1):
         before = answer.payloads
         answer.feed(body[end - 1 : end])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.walk_tree import OWN, Limits
+from backstay.checkpoints.walk_tree import OWN, WalkLimits
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.assemble import open_session
 from backstay.session.session import Session
@@ -34,12 +34,12 @@ def turn(*calls: Reply) -> list[Reply]:
 
 @asynccontextmanager
 async def kept_session(
-    folder: Path, replies: Sequence[Reply] = (), *, limits: Limits | None = None, **more: Any
+    folder: Path, replies: Sequence[Reply] = (), *, limits: WalkLimits | None = None, **more: Any
 ) -> AsyncIterator[Session]:
     """A session in `folder` that may do everything and whose files are kept."""
     known = {"permission_mode": "bypassPermissions", "cwd": folder, "store": "memory:"}
     async with open_session(**{"model": ScriptedModel.of(list(replies)), **known, **more}) as session:
-        session._world.files = FileCapture(session._world, (str(folder),), limits=limits or Limits())
+        session._world.files = FileCapture(session._world, (str(folder),), limits=limits or WalkLimits())
         yield session
 
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.walk_tree import Limits
+from backstay.checkpoints.walk_tree import WalkLimits
 from backstay.ports import ModelReply, ModelRequest, ToolContext
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.session import Session
@@ -203,7 +203,7 @@ async def test_a_folder_that_is_too_large_is_plainly_not_kept_and_the_person_is_
     for number in range(8):
         (tmp_path / f"{number}.txt").write_text("x")
     replies = [*turn(bash("rm 1.txt"), bash("true")), *turn(bash("true"))]
-    async with kept_session(tmp_path, replies, limits=Limits(files=5)) as session:
+    async with kept_session(tmp_path, replies, limits=WalkLimits(files=5)) as session:
         await session.run("Go.")
         await session.run("Again.")
         problems = [each.event.problem for each in await session.events() if isinstance(each.event, TreeKept)]
@@ -220,7 +220,7 @@ async def test_a_file_that_a_tool_changes_comes_back_even_where_trees_are_off(tm
     for number in range(8):
         (tmp_path / f"{number}.txt").write_text("x")
     replies = turn(bash("true"), call("Write", file_path="new/1.txt", content="y"))
-    async with kept_session(tmp_path, replies, limits=Limits(files=5)) as session:
+    async with kept_session(tmp_path, replies, limits=WalkLimits(files=5)) as session:
         before = tree_of(tmp_path)
         await session.run("Go.")
         after = tree_of(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import changed_by_others
-from backstay.checkpoints.walk_tree import HELD, Limits
+from backstay.checkpoints.walk_tree import HELD, WalkLimits
 from backstay.commands.spec import CommandResult
 from backstay.hooks.settings import read_hooks
 from backstay.sandbox.protected_files import _OWN
@@ -33,11 +33,11 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 @asynccontextmanager
 async def working(
-    repository: Repository, *replies: Reply, limits: Limits | None = None, **more: Any
+    repository: Repository, *replies: Reply, limits: WalkLimits | None = None, **more: Any
 ) -> AsyncIterator[Session]:
     """A session that may do everything, whose files are kept within `limits`."""
     async with repository.open(*replies, **{"permission_mode": "bypassPermissions", **more}) as session:
-        session._world.files = FileCapture(session._world, (str(repository.root),), limits=limits or Limits())
+        session._world.files = FileCapture(session._world, (str(repository.root),), limits=limits or WalkLimits())
         yield session
 
 
@@ -96,7 +96,7 @@ async def test_the_conversation_stays_where_the_files_of_programs_cannot_go_back
     for number in range(8):
         repository.write(f"{number}.txt", "x")
     replies = [*turn(bash("rm 1.txt")), *turn(call("Write", file_path="new.txt", content="y"))]
-    async with working(repository, *replies, limits=Limits(files=5)) as session:
+    async with working(repository, *replies, limits=WalkLimits(files=5)) as session:
         await session.run("Go.")
         problem = f"{str(repository.root)!r} is not kept: it has more than 5 files"
         refused = await typed(session, "/undo")
@@ -120,7 +120,7 @@ async def test_the_conversation_stays_where_the_files_of_programs_cannot_go_back
 async def test_the_conversation_stays_when_a_program_made_more_files_than_can_be_looked_at(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     replies = turn(bash("for i in 1 2 3 4 5 6; do echo > $i; done"))
-    async with kept_session(tmp_path, replies, limits=Limits(files=5)) as session:
+    async with kept_session(tmp_path, replies, limits=WalkLimits(files=5)) as session:
         await session.run("Go.")
         with pytest.raises(UserError, match="it has more than 5 files"):
             await session.rewind(before=session.turns[0].turn, files=True)
@@ -193,7 +193,7 @@ async def test_the_list_says_what_changed_which_turns_were_left_and_which_is_the
 async def test_the_list_says_why_files_cannot_go_back(repository: Repository) -> None:
     repository.write("a.txt", "x")
     repository.write("b.txt", "x")
-    async with working(repository, *turn(bash("true")), {"text": "Hi."}, limits=Limits(files=1)) as session:
+    async with working(repository, *turn(bash("true")), {"text": "Hi."}, limits=WalkLimits(files=1)) as session:
         await session.run("One.")
         (first,) = await session.checkpoints()
         large = await typed(session, "/rewind list")
@@ -321,7 +321,7 @@ async def test_a_turn_whose_folder_was_first_kept_for_a_hook_is_one_in_which_pro
     before = {"matcher": "Read", "hooks": [{"type": "command", "command": "true"}]}
     hooks = read_hooks({"PreToolUse": [before]}, source="person").specs
     replies = turn(call("Read", file_path="1.txt"), bash("rm 1.txt"))
-    async with kept_session(tmp_path, replies, limits=Limits(files=5), hook_specs=hooks) as session:
+    async with kept_session(tmp_path, replies, limits=WalkLimits(files=5), hook_specs=hooks) as session:
         await session.run("Go.")
         (point,) = await session.checkpoints()
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.checkpoints.plan import (
-    Coverage,
-    Entry,
+    PathCoverage,
     Tree,
+    TreeEntry,
     entry_of,
     inside,
     pack,
@@ -95,7 +95,9 @@ class _World:
         self._write(TreeKept(root="/w", tree=sha, call=call))
 
     def _tree(self) -> Tree:
-        entries = [Entry(name.encode(), "file", 0o644, bytes.fromhex(_sha(text))) for name, text in self.files.items()]
+        entries = [
+            TreeEntry(name.encode(), "file", 0o644, bytes.fromhex(_sha(text))) for name, text in self.files.items()
+        ]
         return Tree(ROOT, 0, tuple(entries))
 
     def _write(self, event: Event) -> None:
@@ -113,7 +115,7 @@ def _sha(text: str) -> str:
 
 
 def test_what_a_tree_left_out_is_told_by_single_files_alone() -> None:
-    tree = Tree(ROOT, 0, (Entry(b"a", "file", 0o644, b"x"),), (b"build",))
+    tree = Tree(ROOT, 0, (TreeEntry(b"a", "file", 0o644, b"x"),), (b"build",))
     log = (
         recorded(TreeKept(root="/w", tree="t", call="c"), 1),
         recorded(FileKept(path="/w/build/out", kind="file", sha256=_sha("1"), call="c"), 2),
@@ -152,7 +154,7 @@ def test_a_path_lies_inside_by_plain_names_alone(path: bytes, lies: bool) -> Non
 
 
 def test_coverage_ends_at_what_was_left_out() -> None:
-    covered = Coverage((b"build", b"a/secret"))
+    covered = PathCoverage((b"build", b"a/secret"))
     assert [covered.covers(path) for path in (b"build", b"build/x/y", b"builder", b"a", b"a/secret/x", b"a/b")] == [
         *(False, False, True),
         *(True, False, True),
@@ -160,7 +162,7 @@ def test_coverage_ends_at_what_was_left_out() -> None:
     assert list(parents(b"/w/a/b")) == [b"/w/a", b"/w"]
 
 
-@pytest.mark.parametrize("content", [b"", b"x", pack(Entry(b"a", "file"))[:-1], b"\x78\x9c" + b"\0" * 20])
+@pytest.mark.parametrize("content", [b"", b"x", pack(TreeEntry(b"a", "file"))[:-1], b"\x78\x9c" + b"\0" * 20])
 def test_a_damaged_listing_or_plan_is_named_as_such(content: bytes) -> None:
     with pytest.raises(LogDamaged, match="cannot be read"):
         unpack_tree(content)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.checkpoints.plan import Change, Entry, Plan, Tree, pack
+from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack
 from backstay.logic.state.content import cited_blobs, digest
 from backstay.session.session import Session
 from backstay.stores.clock import SystemClock
@@ -125,11 +125,11 @@ async def test_rb_w16_a_plan_that_points_outside_is_refused_by_name(tmp_path: Pa
     (work / "way").symlink_to(tmp_path)
     evil = b"evil"
     wants = [
-        Entry(os.fsencode(path), "file", 0o644, bytes.fromhex(digest(evil)))
+        TreeEntry(os.fsencode(path), "file", 0o644, bytes.fromhex(digest(evil)))
         for path in (victim, work / ".." / "victim.txt", work / "way" / "victim.txt", work / ".git" / "config")
     ]
-    gone = Entry(os.fsencode(victim), "absent")
-    plan = pack(Plan((b"/",), "a made-up point", tuple(map(Change, (gone, *wants)))))
+    gone = TreeEntry(os.fsencode(victim), "absent")
+    plan = pack(RestorePlan((b"/",), "a made-up point", tuple(map(FileChange, (gone, *wants)))))
     async with kept_session(work, [{"text": "Hi."}]) as session:
         await session.run("Hi.")
         started = RestoreStarted(to="", plan=digest(plan), files=5)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.plan import Change, Entry, Plan, SeenAs
+from backstay.checkpoints.plan import FileChange, RestorePlan, SeenAs, TreeEntry
 from backstay.checkpoints.plan_restore import GONE, HIDDEN
 from backstay.checkpoints.restore import RestoreFiles, _seen
 from backstay.checkpoints.walk_tree import look_at
@@ -69,10 +69,10 @@ def test_a_link_or_a_folder_that_appeared_meanwhile_is_not_replaced(tmp_path: Pa
     (tmp_path / "a").unlink()
     (tmp_path / "a").symlink_to("elsewhere")
     with pytest.raises(NotPutBack, match="somebody changed it"):
-        put_back(Entry(path, "absent"), b"", [root], "mark", now=now)
+        put_back(TreeEntry(path, "absent"), b"", [root], "mark", now=now)
 
     (tmp_path / "a").unlink()
-    assert put_back(Entry(path, "link", target=b"there"), b"", [root], "mark", now=now), (
+    assert put_back(TreeEntry(path, "link", target=b"there"), b"", [root], "mark", now=now), (
         "nothing there is nothing to lose"
     )
 
@@ -123,14 +123,14 @@ async def test_the_name_of_a_file_cannot_write_lines_of_its_own_into_what_the_mo
 async def test_two_names_that_read_alike_are_counted_apart(tmp_path: Path) -> None:
     root = bytes(tmp_path)
     (tmp_path / "d").mkdir()
-    changes = (Change(Entry(root + b"/d/\xfe", "absent")), Change(Entry(root + b"/d/\xff", "absent")))
+    changes = (FileChange(TreeEntry(root + b"/d/\xfe", "absent")), FileChange(TreeEntry(root + b"/d/\xff", "absent")))
     async with kept_session(tmp_path) as session:
         keeping = session._world.files
         record = Recorded(seq=1, id="r", at=0, by="user", event=RestoreStarted(to="", plan="0" * 64))
         restore = keeping.restore(record) if keeping is not None else None
         assert isinstance(restore, RestoreFiles)
         restore._problem(changes[0], NotPutBack("no"))
-        outcome = restore._finish(Plan((root,), "the start", changes), ())
+        outcome = restore._finish(RestorePlan((root,), "the start", changes), ())
 
     assert outcome.drafts[0].event == RestoreFinished(
         removed=1, problems=(FileProblem(path=f"{tmp_path}/d/\ufffd", problem="no"),)
@@ -215,7 +215,7 @@ def test_a_file_that_could_not_be_put_back_is_not_known_to_the_model(tmp_path: P
     for path in paths:
         Path(os.fsdecode(path)).write_text("somebody's")
     words: tuple[SeenAs, ...] = ("update", "update", "forget")
-    changes = [Change(Entry(path, "file"), word) for path, word in zip(paths, words, strict=True)]
+    changes = [FileChange(TreeEntry(path, "file"), word) for path, word in zip(paths, words, strict=True)]
     found = _seen(changes, {paths[1]})
     assert [(Path(each.path).name, bool(each.version)) for each in found] == [
         ("done", True),

@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.checkpoints.plan import Tree, pack, unpack_tree
-from backstay.checkpoints.walk_tree import PORTION, RACY_NS, Limits, TooMuch, Walk
+from backstay.checkpoints.walk_tree import PORTION, RACY_NS, TreeRefused, Walk, WalkLimits
 
 
 def take(
-    root: Path, before: Tree | None = None, *, left_out: tuple[bytes, ...] = (), limits: Limits | None = None
+    root: Path, before: Tree | None = None, *, left_out: tuple[bytes, ...] = (), limits: WalkLimits | None = None
 ) -> Walk:
     """Take a folder down, with what `before` says stored."""
     stored = {each.sha256.hex() for each in before.entries} if before else set()
-    walk = Walk(os.fsencode(root), left_out, before, stored, limits or Limits())
+    walk = Walk(os.fsencode(root), left_out, before, stored, limits or WalkLimits())
     for _ in walk.portions():
         pass
     return walk
@@ -75,17 +75,17 @@ def test_pipes_sockets_and_what_is_named_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (Limits(files=2), "more than 2 files"),
-        (Limits(size=2), "more than 2 bytes"),
-        (Limits(depth=0), "more than 0 deep"),
-        (Limits(seconds=-1), "takes more than"),
+        (WalkLimits(files=2), "more than 2 files"),
+        (WalkLimits(size=2), "more than 2 bytes"),
+        (WalkLimits(depth=0), "more than 0 deep"),
+        (WalkLimits(seconds=-1), "takes more than"),
     ],
 )
-def test_a_folder_beyond_a_limit_is_not_taken(limits: Limits, words: str, tmp_path: Path) -> None:
+def test_a_folder_beyond_a_limit_is_not_taken(limits: WalkLimits, words: str, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for name in ("a/1", "a/2", "3"):
         (tmp_path / name).write_text("x")
-    with pytest.raises(TooMuch, match=words):
+    with pytest.raises(TreeRefused, match=words):
         take(tmp_path, limits=limits)
 
 
@@ -93,13 +93,13 @@ def test_nothing_of_a_folder_that_is_too_large_is_read(tmp_path: Path) -> None:
     for number in range(3):
         with (tmp_path / str(number)).open("wb") as file:
             file.truncate(PORTION)
-    walk = Walk(os.fsencode(tmp_path), limits=Limits(files=2))
-    with pytest.raises(TooMuch):
+    walk = Walk(os.fsencode(tmp_path), limits=WalkLimits(files=2))
+    with pytest.raises(TreeRefused):
         next(walk.portions())
 
 
 def test_a_folder_that_is_gone_is_not_taken(tmp_path: Path) -> None:
-    with pytest.raises(TooMuch, match="cannot be listed"):
+    with pytest.raises(TreeRefused, match="cannot be listed"):
         take(tmp_path / "gone")
 
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from backstay.checkpoints.plan import Entry
+from backstay.checkpoints.plan import TreeEntry
 from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode
 from backstay.vocab.events.files import EntryKind
 from tests.checkpoints.kept import tree_of
 
 
-def want(path: Path, kind: EntryKind, content: str = "", mode: int = 0o644) -> Entry:
+def want(path: Path, kind: EntryKind, content: str = "", mode: int = 0o644) -> TreeEntry:
     """An entry for `path`."""
     sha = hashlib.sha256(content.encode()).digest() if kind == "file" else b""
-    return Entry(os.fsencode(path), kind, mode, sha, content.encode() if kind == "link" else b"")
+    return TreeEntry(os.fsencode(path), kind, mode, sha, content.encode() if kind == "link" else b"")
 
 
-def put(root: Path, entry: Entry, content: str = "") -> bool:
+def put(root: Path, entry: TreeEntry, content: str = "") -> bool:
     """Put one path back."""
     return put_back(entry, content.encode(), (os.fsencode(root),), "plan")
 

@@ -12,7 +12,7 @@ from backstay.logic.state.request_rules import check_shape
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
 from backstay.stores.memory import MemoryStore
 from backstay.testing.clock import ObedientClock
-from backstay.testing.crash.process import Ledger, MortalModel, MortalStore, Process
+from backstay.testing.crash.process import EffectLedger, MortalModel, MortalProcess, MortalStore
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import ErrorKind, ProviderError
 from backstay.vocab.event import Event, Recorded
@@ -179,10 +179,10 @@ async def die_when(
     **options: Any,
 ) -> None:
     """Say `prompt` in a process of its own, and kill it as soon as `moment` is durable."""
-    process = Process("mortal")
+    process = MortalProcess("mortal")
 
     async def live() -> None:
-        mine = MortalStore(store, process, Ledger())
+        mine = MortalStore(store, process, EffectLedger())
         asked = MortalModel(model, process)
         async with open_session(store=mine, model=asked, clock=clock, owner=process.owner, **options) as session:
             async for item in session.send(prompt):

@@ -8,10 +8,10 @@ import pytest
 from backstay import Rule, UserError
 from backstay.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
 from backstay.session.project.commands import BUILT_IN
-from backstay.testing.command_reference import DATA
 from backstay.vocab.events import HistoryCleared
 from backstay.vocab.events.limits import Compacted, CompactionUndone
 from backstay.vocab.messages import text_of
+from scripts.docs.commands import DATA
 from tests.contracts.kit import call, scripted
 from tests.session.project.repository import Repository, named
 

@@ -11,7 +11,7 @@ from backstay.logic.context.compaction import HEAD
 from backstay.logic.state.session_state import restore, state_of
 from backstay.ports import ModelRequest
 from backstay.testing.clock import ObedientClock
-from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.event_loop import run_virtually
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import FaultCaught, ModelNoted, ModelReplied, Opened, ResultIgnored, TurnCompleted
 from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone

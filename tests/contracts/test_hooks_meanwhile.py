@@ -12,7 +12,7 @@ import pytest
 from backstay import Session, open_session, tool
 from backstay.hooks.decorator import Hook, hook
 from backstay.testing.crash.invariants import wrong_with
-from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.event_loop import run_virtually
 from backstay.vocab.errors import TurnError
 from backstay.vocab.events import CallJudged, ToolFinished, ToolStarted
 from backstay.vocab.messages import text_of

@@ -10,13 +10,13 @@ from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.hooks.decorator import Hook, hook
 from backstay.hooks.dispatch import HookDispatcher
 from backstay.hooks.events import EVENTS
-from backstay.hooks.gates import SESSION, HookState, fold_hooking
+from backstay.hooks.gates import SESSION, HookState, fold_hook_state
 from backstay.hooks.performer import RunHook
 from backstay.hooks.spec import CommandHook, make_spec
 from backstay.ports import Model
 from backstay.runtime.barrier import Fault
 from backstay.runtime.services import Outcome, Services
-from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.event_loop import run_virtually
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import Opened
 from backstay.vocab.events.tools import HookFinished, HookStarted
@@ -98,8 +98,10 @@ async def test_house_4_1_hooks_that_were_not_heard_mean_what_the_table_says(way:
 
 @pytest.mark.parametrize("name", [name for name, facts in EVENTS.items() if facts.moment])
 def test_house_4_1_hooks_that_were_cut_by_a_crash_are_heard_again_or_mean_what_the_table_says(name: str) -> None:
-    hooking = fold_hooking(HookState(), recorded(HookStarted(event=name, subject=SESSION, handlers=("h",))), (), ())
-    after = fold_hooking(hooking, recorded(Opened(), 2), (), ())
+    hook_state = fold_hook_state(
+        HookState(), recorded(HookStarted(event=name, subject=SESSION, handlers=("h",))), (), ()
+    )
+    after = fold_hook_state(hook_state, recorded(Opened(), 2), (), ())
 
     finished = after.heard(name, SESSION)
     if EVENTS[name].again:

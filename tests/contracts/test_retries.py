@@ -10,7 +10,7 @@ from backstay import Session, TurnFailed, open_session
 from backstay.logic.state.retries import SECOND, Retries
 from backstay.ports import ModelReply, ModelRequest
 from backstay.testing.clock import ObedientClock
-from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.event_loop import run_virtually
 from backstay.vocab.deltas import Delta, ToolArgsDelta
 from backstay.vocab.errors import ErrorKind, ProviderError, UserError
 from backstay.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, TurnCompleted

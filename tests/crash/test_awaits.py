@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backstay.testing.crash.actors import Action, interfere_everywhere
-from backstay.testing.crash.scenarios import SCENARIOS
 from backstay.testing.crash.stage import Scenario
+from tests.crash.interference import Action, interfere_everywhere
+from tests.crash.scenarios import SCENARIOS
 
 every_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from backstay.testing.crash.harness import CrashReport, crash_everywhere
-from backstay.testing.crash.scenario_files import FILES, REWINDING
 from backstay.testing.crash.stage import memory_store
-from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.event_loop import run_virtually
+from tests.crash.scenarios.files import FILES, REWINDING
 
 
 @pytest.mark.contract("RB-57")

@@ -13,12 +13,12 @@ from backstay.providers.scripted import ScriptedModel
 from backstay.session.options import Options
 from backstay.testing.crash.harness import CrashReport, Kind, Scenario, Stage, crash_everywhere
 from backstay.testing.crash.process import NO_BLOBS, WrappedStore
-from backstay.testing.crash.scenarios import SERIAL
 from backstay.testing.crash.stage import IsDead, OpenStore, memory_store
-from backstay.testing.simulation.event_loop import Stuck, run_virtually
+from backstay.testing.event_loop import Stuck, run_virtually
 from backstay.tools.define import tool
 from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Lease
+from tests.crash.scenarios.turns import SERIAL
 
 APPENDS: tuple[Kind, ...] = ("append",)
 PAID: dict[str, object] = {"text": "Paid."}

@@ -13,13 +13,13 @@ from backstay.session.options import Options
 from backstay.session.session import Session
 from backstay.stores.trace.trace import NoTrace
 from backstay.testing.checked_model import CheckedModel
-from backstay.testing.simulation.event_loop import run_virtually
-from backstay.testing.simulation.stores import Universe
+from backstay.testing.event_loop import run_virtually
 from backstay.tools.define import tool
 from backstay.vocab.errors import TurnInterrupted
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ToolFinished, ToolStarted
 from backstay.vocab.messages import Text, ToolResult, text_of
+from tests.simulation.stores import Universe
 
 SENTENCE = "One word after another."
 

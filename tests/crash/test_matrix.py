@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from backstay.testing.crash.harness import CrashReport, Kind, Scenario, crash_everywhere
-from backstay.testing.crash.scenarios import SCENARIOS
 from backstay.testing.crash.stage import inline_sqlite_store, memory_store, sqlite_store
-from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.event_loop import run_virtually
+from tests.crash.scenarios import SCENARIOS
 
 every_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 

@@ -28,8 +28,7 @@ from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.testing.builders import golden_logs, recorded, started
-from backstay.testing.crash.harness import Site
-from backstay.testing.crash.scenarios import SCENARIOS
+from backstay.testing.crash.harness import CrashSite
 from backstay.testing.crash.stage import Scenario, memory_store
 from backstay.vocab.errors import BackstayError, LogDamaged, NeedsUpgrade, NoSession
 from backstay.vocab.event import Recorded
@@ -37,6 +36,7 @@ from backstay.vocab.events import ChildStarted, ModelChanged, ModelReplied, Perm
 from backstay.vocab.messages import ToolCall
 from backstay.wire.json_lines import read_line
 from tests.contracts.kit import call, scripted
+from tests.crash.scenarios import SCENARIOS
 
 CLOCK = SystemClock()
 GOLDEN = golden_logs()
@@ -155,7 +155,7 @@ async def test_calls_that_stand_open_outside_a_turn_are_refused() -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_log_that_a_crash_can_leave_comes_back_the_same(scenario: Scenario, tmp_path: Path) -> None:
     async def try_all() -> None:
-        rehearsal, _ = await Site(
+        rehearsal, _ = await CrashSite(
             scenario=scenario, store="memory", open_store=memory_store, folder=tmp_path
         ).rehearse()
         for length in range(1, len(rehearsal.log) + 1):

@@ -7,7 +7,7 @@ from pathlib import Path
 from backstay.hooks.events import OnFailure
 from backstay.hooks.payload import sample_input
 from backstay.hooks.run import HookRun, run_each
-from backstay.hooks.run_context import Means
+from backstay.hooks.run_context import RunContext
 from backstay.hooks.spec import CommandHook, Handler, HookSpec, make_spec
 from backstay.tools.shell.processes import look_at
 
@@ -33,12 +33,12 @@ def hook_of(handler: Handler, *, event: str = "PreToolUse", timeout: float = 20)
     return make_spec(event, handler, timeout=timeout)
 
 
-def means(folder: Path | str = "/", environment: Mapping[str, str] = os.environ, **more: object) -> Means:
+def means(folder: Path | str = "/", environment: Mapping[str, str] = os.environ, **more: object) -> RunContext:
     """What hooks are run with in a folder."""
-    return Means(cwd=str(folder), environment=environment, **more)  # type: ignore[arg-type]  # as each test says
+    return RunContext(cwd=str(folder), environment=environment, **more)  # type: ignore[arg-type]  # as each test says
 
 
-async def run(spec: HookSpec, use: Means, told: Mapping[str, object] = CALL) -> HookRun:
+async def run(spec: HookSpec, use: RunContext, told: Mapping[str, object] = CALL) -> HookRun:
     """Run one hook."""
     (ran,) = await run_each([spec], told, use)
     return ran

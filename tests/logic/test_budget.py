@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.budget import BudgetState, fold_purse
+from backstay.logic.budget import BudgetState, fold_budget
 from backstay.testing.builders import recorded
 from backstay.vocab.event import Event
 from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, Rewound, TurnStarted
@@ -15,7 +15,9 @@ from backstay.vocab.events.limits import BudgetAnswered, BudgetAsked, BudgetSet,
 
 def after(*events: Event, start: BudgetState | None = None) -> BudgetState:
     """The purse after events."""
-    return reduce(fold_purse, (recorded(event, seq=seq) for seq, event in enumerate(events, 1)), start or BudgetState())
+    return reduce(
+        fold_budget, (recorded(event, seq=seq) for seq, event in enumerate(events, 1)), start or BudgetState()
+    )
 
 
 def asked(reserved: int) -> ModelAsked:

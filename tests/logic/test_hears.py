@@ -56,7 +56,7 @@ def _in_a_turn() -> progress.Progress:
 @pytest.mark.parametrize("kind", not_in(grants.HEARS))
 def test_consent_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
     before = grants.Grants(grants=frozenset(("a",)), rules=("Read",), taint=frozenset(("untrusted",)))
-    assert grants.fold_consent(before, recorded(example(kind), 99), _in_a_turn().calls) == before
+    assert grants.fold_grants(before, recorded(example(kind), 99), _in_a_turn().calls) == before
 
 
 @pytest.mark.parametrize("kind", not_in(gates.HEARS))
@@ -64,4 +64,4 @@ def test_hooking_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Ev
     heard = gates.OpenHook(intent="e1", event="Stop", subject="turn")
     before = gates.HookState(open=(heard,), within=True)
     here = _in_a_turn()
-    assert gates.fold_hooking(before, recorded(example(kind), 99), here.calls, here.ended) == before
+    assert gates.fold_hook_state(before, recorded(example(kind), 99), here.calls, here.ended) == before

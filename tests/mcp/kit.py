@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from backstay.mcp.config.start import ServerPrograms, clean_environment
-from backstay.mcp.dependencies import Means, Noise, Pins
+from backstay.mcp.dependencies import Dependencies, Noise, Pins
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.mcp.tool import ServerTool
@@ -51,13 +51,13 @@ async def unchanged(text: str) -> str:
     return text
 
 
-def means(cwd: Path, **rest: Any) -> Means:
+def means(cwd: Path, **rest: Any) -> Dependencies:
     """What connections need, with programs started as they are."""
 
     def no_client(spec: ServerSpec, noise: Noise) -> Any:
         raise AssertionError("this server has no address")
 
-    made = Means(
+    made = Dependencies(
         programs=ServerPrograms(),
         http=no_client,
         cwd=str(cwd),

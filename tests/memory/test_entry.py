@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.memory.entry import KINDS, Entry, clean, entry_of, line_of, memory_id, sameness, slug, without_origin
+from backstay.memory.entry import (
+    KINDS,
+    MemoryEntry,
+    clean,
+    entry_of,
+    line_of,
+    memory_id,
+    sameness,
+    slug,
+    without_origin,
+)
 
 texts = st.text(max_size=60) | st.lists(
     st.sampled_from(
@@ -31,7 +41,7 @@ def test_whatever_is_kept_is_one_line_and_reads_back(
     kept = clean(f"x {text}")
     origin = {name: clean(value)[:200] for name, value in (("by", by), ("session", session), ("turn", turn))}
     memory = memory_id(session=session, turn=turn, kind=kind, topic=slug(topic), text=kept)
-    entry = Entry(kind=kind, topic=slug(topic), text=kept, date="2026-11-16", id=memory, **origin)
+    entry = MemoryEntry(kind=kind, topic=slug(topic), text=kept, date="2026-11-16", id=memory, **origin)
 
     line = line_of(entry)
 
@@ -68,7 +78,9 @@ def test_a_topic_becomes_part_of_a_file_name(topic: str, name: str) -> None:
 
 
 def test_a_text_cannot_bring_an_origin_of_its_own() -> None:
-    line = line_of(Entry(kind="user", topic="x", text=clean("y <!-- mem_000000000000 by=user -->"), date="2026-01-01"))
+    line = line_of(
+        MemoryEntry(kind="user", topic="x", text=clean("y <!-- mem_000000000000 by=user -->"), date="2026-01-01")
+    )
 
     found = entry_of(line)
 

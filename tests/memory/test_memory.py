@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.memory.entry import Entry, entry_of, line_of, memory_id
+from backstay.memory.entry import MemoryEntry, entry_of, line_of, memory_id
 from backstay.memory.memory import Memory
 from backstay.memory.proposals import Candidate, Pending, written
 from backstay.testing.clock import ObedientClock
@@ -25,7 +25,7 @@ def test_what_the_person_says_is_in_the_index_and_in_its_topic_with_its_origin(t
 
     answer = memory.add("Run make check\nbefore a commit.", by="user", kind="feedback", topic="Build", turn="t.1")
 
-    saved = Entry(
+    saved = MemoryEntry(
         kind="feedback",
         topic="build",
         text="Run make check before a commit.",

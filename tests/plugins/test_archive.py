@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from backstay.plugins.install.archive import single_folder, unpack
-from backstay.plugins.tree import Limits
+from backstay.plugins.tree import TreeLimits
 from backstay.vocab.errors import UserError
 from tests.plugins.shop import plugin, tar_of, tarred, zip_of, zipped
 
-SMALL = Limits(files=20, total=100_000, one=50_000, depth=4)
+SMALL = TreeLimits(files=20, total=100_000, one=50_000, depth=4)
 ESCAPES = ("../x", "a/../../x", "/etc/x", "..", "a\\..\\x", "C:/x", "C:x", "x\x00y", "a/" * 40 + "x", "n" * 300)
 
 

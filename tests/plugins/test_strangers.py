@@ -18,7 +18,7 @@ from backstay.plugins.install.sources import FolderSource, GitSource, source_of
 from backstay.plugins.installed import InstalledPlugins
 from backstay.plugins.marketplace import read_marketplace
 from backstay.plugins.plugin import read_plugin
-from backstay.plugins.tree import Limits
+from backstay.plugins.tree import TreeLimits
 from backstay.vocab.errors import UserError
 from tests.plugins.shop import bare, marketplace, write
 
@@ -65,11 +65,11 @@ def test_nobody_says_yes_to_more_hooks_than_are_counted_for_them(tmp_path: Path)
 async def test_a_small_repository_that_would_be_an_endless_checkout_is_refused_before_it_is_one(tmp_path: Path) -> None:
     source = _bomb(tmp_path / "bomb")
     with pytest.raises(UserError, match="has more than 1,000 files or 256 MiB in this commit"):
-        await fetch_commit(source, tmp_path / "many", limits=Limits(files=1000))
+        await fetch_commit(source, tmp_path / "many", limits=TreeLimits(files=1000))
     assert [each.name for each in (tmp_path / "many").iterdir()] == [".git"], "nothing was checked out"
 
     with pytest.raises(UserError, match="or 1 MiB in this commit"):
-        await fetch_commit(source, tmp_path / "large", limits=Limits(files=10**9, total=1024**2))
+        await fetch_commit(source, tmp_path / "large", limits=TreeLimits(files=10**9, total=1024**2))
 
 
 def _bomb(folder: Path) -> GitSource:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.plugins.ids import PluginId, check_name, compare
-from backstay.plugins.tree import Limits, copy_tree, tree_digest
+from backstay.plugins.tree import TreeLimits, copy_tree, tree_digest
 from backstay.vocab.errors import UserError
 from tests.plugins.shop import plugin, repository, write
 
@@ -76,7 +76,7 @@ def test_rb_w15_a_link_that_leads_out_or_nowhere_is_refused_by_name(tmp_path: Pa
 
 def test_pipes_are_refused_and_too_much_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "p", {"a/b/c/d": "1", "big": "x" * 100})
-    for limits in (Limits(files=2), Limits(total=50), Limits(one=50), Limits(depth=2)):
+    for limits in (TreeLimits(files=2), TreeLimits(total=50), TreeLimits(one=50), TreeLimits(depth=2)):
         with pytest.raises(UserError, match=r"too much for a plugin|folders deep"):
             tree_digest(folder, limits)
     os.mkfifo(folder / "pipe")

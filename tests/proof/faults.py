@@ -18,7 +18,7 @@ from tests.proof.judging import SOURCE, Judge
 MOST: Final = 100_000
 """Commands within which each must be found."""
 RUN: Final = 12_000
-_PACKAGE: Final = "backstay/logic/unasked"
+_PACKAGE: Final = "backstay/permissions/unasked"
 
 
 class Fault(msgspec.Struct, frozen=True):

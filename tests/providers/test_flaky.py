@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from backstay.ports import ModelReply, ModelRequest
-from backstay.providers.flaky import Fault, FaultPlan, FlakyModel, planned, seeded
+from backstay.providers.flaky import FaultPlan, FlakyModel, ProviderFault, planned, seeded
 from backstay.providers.scripted import ScriptedModel
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.errors import ProviderError
@@ -34,30 +34,35 @@ async def _play(plan: FaultPlan, position: int = 0) -> list[str]:
     ("fault", "heard"),
     [
         (None, ["a", "b", "c", "d", "="]),
-        (Fault(kind="error"), ["transport None"]),
-        (Fault(kind="error", error="rate_limit", retry_after_s=2.0, after=2), ["a", "b", "rate_limit 2.0"]),
-        (Fault(kind="error", error="overloaded", after=99), ["a", "b", "c", "d", "overloaded None"]),
-        (Fault(kind="cut"), []),
-        (Fault(kind="cut", after=3), ["a", "b", "c"]),
-        (Fault(kind="cut", after=99), ["a", "b", "c", "d"]),
-        (Fault(kind="double", after=1), ["a", "b", "b", "c", "d", "="]),
-        (Fault(kind="double", after=99), ["a", "b", "c", "d", "="]),
-        (Fault(kind="stall", after=1, stall_s=0), ["a", "b", "c", "d", "="]),
+        (ProviderFault(kind="error"), ["transport None"]),
+        (ProviderFault(kind="error", error="rate_limit", retry_after_s=2.0, after=2), ["a", "b", "rate_limit 2.0"]),
+        (ProviderFault(kind="error", error="overloaded", after=99), ["a", "b", "c", "d", "overloaded None"]),
+        (ProviderFault(kind="cut"), []),
+        (ProviderFault(kind="cut", after=3), ["a", "b", "c"]),
+        (ProviderFault(kind="cut", after=99), ["a", "b", "c", "d"]),
+        (ProviderFault(kind="double", after=1), ["a", "b", "b", "c", "d", "="]),
+        (ProviderFault(kind="double", after=99), ["a", "b", "c", "d", "="]),
+        (ProviderFault(kind="stall", after=1, stall_s=0), ["a", "b", "c", "d", "="]),
     ],
 )
-async def test_an_answer_is_hurt_as_planned(fault: Fault | None, heard: list[str]) -> None:
+async def test_an_answer_is_hurt_as_planned(fault: ProviderFault | None, heard: list[str]) -> None:
     assert await _play(planned(fault)) == heard
 
 
 async def test_a_stall_without_end_waits_until_it_is_cancelled() -> None:
     with anyio.move_on_after(0.01) as scope:
-        await _play(planned(Fault(kind="stall", after=2)))
+        await _play(planned(ProviderFault(kind="stall", after=2)))
 
     assert scope.cancelled_caught
 
 
 async def test_attempts_that_were_made_to_fail_use_up_no_reply_of_the_script() -> None:
-    plan = planned(Fault(kind="cut"), Fault(kind="error", after=1), Fault(kind="double"), Fault(kind="error"))
+    plan = planned(
+        ProviderFault(kind="cut"),
+        ProviderFault(kind="error", after=1),
+        ProviderFault(kind="double"),
+        ProviderFault(kind="error"),
+    )
 
     heard = [await _play(plan, position) for position in range(5)]
 

@@ -8,17 +8,17 @@ import pytest
 from backstay.ports import EventStore
 from backstay.stores.memory import MemoryStore
 from backstay.testing.builders import START
-from backstay.testing.store_contract import Options, StepClock, StoreContract, opening, owner, say
+from backstay.testing.store_contract import StepClock, StoreContract, StoreOptions, opening, owner, say
 from backstay.vocab.errors import NoSession, SeqConflict
 
 
 class TestMemory(StoreContract):
-    async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
+    async def open_store(self, where: Path, **options: Unpack[StoreOptions]) -> EventStore:
         return await MemoryStore.open(str(where), **options)
 
 
 class TestSqlite(StoreContract):
-    async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
+    async def open_store(self, where: Path, **options: Unpack[StoreOptions]) -> EventStore:
         sqlite = pytest.importorskip("backstay.stores.sqlite.store")
         store: EventStore = await sqlite.SqliteStore.open(where / "store.db", **options)
         return store

@@ -24,7 +24,7 @@ from backstay.stores.sqlite.files import BLOB_IN_TABLE
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.stores.trace.files import trace_folder
 from backstay.testing.builders import recorded
-from backstay.testing.store_contract import Options, StoreContract
+from backstay.testing.store_contract import StoreContract, StoreOptions
 from backstay.vocab.errors import BackstayError, BlobMissing, LeaseLost, StoreUnavailable, UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ToolFinished
@@ -54,7 +54,7 @@ async def open_at(tmp_path: Path) -> AsyncIterator[Open]:
 
 
 class TestEncrypted(StoreContract):
-    async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
+    async def open_store(self, where: Path, **options: Unpack[StoreOptions]) -> EventStore:
         return await SqliteStore.open(where / "store.db", key="env:RAW", **options)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from backstay.testing.contracts import (
     Claim,
+    ClaimScan,
     Contract,
-    Scan,
     cover,
     load_contracts,
     main,
@@ -84,7 +84,7 @@ def test_conditional(): ...
     tests = write(tmp_path, "test_other.py", 'import pytest\npytestmark: object = pytest.mark.contract("ST-1")\n')
 
     file = "tests/runtime/test_loop.py"
-    assert scan(tests) == Scan(
+    assert scan(tests) == ClaimScan(
         claims=(
             Claim("RB-1", file),
             Claim("RB-2", f"{file}::test_two"),
@@ -113,7 +113,7 @@ def test_conditional(): ...
     ],
 )
 def test_what_does_not_run_proves_nothing(tmp_path: Path, source: str) -> None:
-    assert scan(write(tmp_path, "test_a.py", source)) == Scan(claims=(), errors=())
+    assert scan(write(tmp_path, "test_a.py", source)) == ClaimScan(claims=(), errors=())
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_does_not_run_proves_nothing(tmp_path: Path, source: str) -> None:
     ],
 )
 def test_a_mark_that_cannot_count_is_an_error(tmp_path: Path, name: str, source: str, error: str) -> None:
-    assert scan(write(tmp_path, name, source)) == Scan(claims=(), errors=(error,))
+    assert scan(write(tmp_path, name, source)) == ClaimScan(claims=(), errors=(error,))
 
 
 def test_a_file_that_cannot_be_parsed_is_an_error(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_parsed_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_unknown_contract_is_an_error() -> None:
-    coverage = cover(load_contracts(), Scan((Claim("RB-118", "tests/test_a.py::test_a"),), ()))
+    coverage = cover(load_contracts(), ClaimScan((Claim("RB-118", "tests/test_a.py::test_a"),), ()))
 
     assert coverage.errors == ("tests/test_a.py::test_a: there is no contract 'RB-118'",)
     assert coverage.required == (0, 212)
@@ -156,7 +156,7 @@ def test_an_unknown_contract_is_an_error() -> None:
 def test_the_last_line_counts_the_required_set_and_our_own_rules_stand_apart() -> None:
     claims = (Claim("RB-1", "a"), Claim("RB-1", "b"), Claim("RV-2", "a"), Claim("RV-B1", "a"))
 
-    table = render_table(cover(load_contracts(), Scan(claims, ())))
+    table = render_table(cover(load_contracts(), ClaimScan(claims, ())))
 
     assert table.splitlines() == [
         "family  proved   all",
@@ -171,7 +171,7 @@ def test_the_last_line_counts_the_required_set_and_our_own_rules_stand_apart() -
 def test_json_has_everything() -> None:
     contracts = (Contract(id="ST-1", title="Idle", api="x"),)
 
-    report = json.loads(render_json(cover(contracts, Scan((Claim("ST-1", "a"),), ("bad",)))))
+    report = json.loads(render_json(cover(contracts, ClaimScan((Claim("ST-1", "a"),), ("bad",)))))
 
     assert report == {
         "covered": 1,

@@ -11,7 +11,7 @@ import pytest
 from backstay.ports import ToolOutput
 from backstay.tools.files.locked_file import hold
 from backstay.tools.files.read import read_file
-from backstay.tools.files.target import Refused, Target
+from backstay.tools.files.target import FileTarget, Refused
 from backstay.tools.patch.apply_patch import NotApplied, Planned, apply_patch, write_all
 from tests.tools.context import RecordingContext
 
@@ -171,7 +171,9 @@ def test_when_a_write_fails_those_before_are_put_back_and_it_is_said(tmp_path: P
         (tmp_path / name).chmod(0o640)
     before = {name: (tmp_path / name).stat().st_mode for name in ("a", "b", "removed")}
     stack = ExitStack()
-    files = [Planned(stack.enter_context(hold(Target(str(tmp_path / name), str(tmp_path / name))))) for name in names]
+    files = [
+        Planned(stack.enter_context(hold(FileTarget(str(tmp_path / name), str(tmp_path / name))))) for name in names
+    ]
     for file in files:
         file.content = None if file.shown.endswith("removed") else b"patched\n"
 
@@ -200,7 +202,7 @@ def test_a_removed_file_is_put_back_with_all_that_it_had(tmp_path: Path) -> None
         path.chmod(0o604)
         os.setxattr(path, "user.note", b"kept")
     with ExitStack() as stack:
-        files = [Planned(stack.enter_context(hold(Target(str(path), str(path))))) for path in paths]
+        files = [Planned(stack.enter_context(hold(FileTarget(str(path), str(path))))) for path in paths]
         for file in files:
             file.content = None
         paths[1].write_text("theirs\n")
@@ -239,7 +241,7 @@ async def test_both_names_of_the_patch_at_once_are_refused(tmp_path: Path) -> No
 
 def test_a_patch_waits_for_a_file_that_is_held(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n")
-    target = Target(str(tmp_path / "a"), str(tmp_path / "a"))
+    target = FileTarget(str(tmp_path / "a"), str(tmp_path / "a"))
     order: list[str] = []
 
     def second() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from backstay.ports import Tool, ToolOutput
 from backstay.system.machine import boot_id
-from backstay.tools.shell.background import RUNNING, BackgroundShells, Ended, _Shell
+from backstay.tools.shell.background import RUNNING, BackgroundShells, EndedCommand, _Shell
 from backstay.tools.shell.bash import LINGER_S
 from backstay.tools.shell.process_start import start
 from backstay.tools.shell.processes import look_at, started_at
@@ -29,7 +29,7 @@ class Stage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ended: list[Ended] = []
+        self.ended: list[EndedCommand] = []
         self.kept: list[bytes] = []
         self.shells = BackgroundShells(on_exit=self.ended.append, keep=self._keep)
         self.calls = 0
@@ -169,7 +169,7 @@ async def test_what_a_command_printed_is_read_to_its_end_although_the_reader_is_
 
     enlarged = "import fcntl, sys; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20); sys.stdout.write('x' * 1_000_000)"
     command = f"exec {shlex.quote(sys.executable)} -I -S -c {shlex.quote(enlarged)}"
-    ended: list[Ended] = []
+    ended: list[EndedCommand] = []
     shell = _Shell("name", "call", command, start(command, RecordingContext(tmp_path), {}), Slow(), "")
     shell.watch(ended.append)
     await until(lambda: bool(ended))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backstay.ports import ToolOutput
 from backstay.tools.files.edit import TRIES, Rewritten, edit_file, multi_edit, revise
 from backstay.tools.files.read import read_file
-from backstay.tools.files.target import Target
+from backstay.tools.files.target import FileTarget
 from tests.tools.context import RecordingContext
 
 
@@ -332,7 +332,7 @@ async def test_a_change_by_a_program_without_locks_in_the_middle_of_an_edit_is_k
     path.write_text("mine\n")
     seen: list[bytes] = []
 
-    def rewrite(_: Target, content: bytes) -> Rewritten:
+    def rewrite(_: FileTarget, content: bytes) -> Rewritten:
         if not seen:
             with path.open("a") as file:
                 file.write("theirs\n")
@@ -347,7 +347,7 @@ async def test_an_edit_gives_up_when_somebody_else_is_always_faster(tmp_path: Pa
     path = tmp_path / "a"
     path.write_text("mine\n")
 
-    def rewrite(_: Target, content: bytes) -> Rewritten:
+    def rewrite(_: FileTarget, content: bytes) -> Rewritten:
         path.write_bytes(content + b"theirs\n")
         return Rewritten(b"mine", "done")
 

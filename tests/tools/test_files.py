@@ -21,7 +21,7 @@ from backstay.tools.files.edit import edit_file, multi_edit
 from backstay.tools.files.locked_file import Overtaken, hold
 from backstay.tools.files.open_beneath import OpenedPath, reach
 from backstay.tools.files.read import read_file
-from backstay.tools.files.target import Refused, Target, in_words, target_of
+from backstay.tools.files.target import FileTarget, Refused, in_words, target_of
 from backstay.tools.files.write import write_file
 from backstay.tools.notebook import notebook_edit
 from backstay.tools.patch.apply_patch import apply_patch
@@ -35,8 +35,8 @@ WRITERS: list[tuple[Tool, dict[str, object]]] = [
 """The tools that change one file, and arguments that change a file with `kept` in it."""
 
 
-def _target(path: Path, *, judged: bool = False) -> Target:
-    return Target(str(path), str(path), judged)
+def _target(path: Path, *, judged: bool = False) -> FileTarget:
+    return FileTarget(str(path), str(path), judged)
 
 
 # --- which file a call means
@@ -103,7 +103,7 @@ async def test_a_path_that_nobody_looked_at_or_that_leads_nowhere_is_refused(
 def test_the_path_as_written_is_the_one_that_was_judged(tmp_path: Path, written: str) -> None:
     context = RecordingContext(tmp_path, links={f"{tmp_path}/{written}": "/judged"})
 
-    assert target_of(context, written) == Target(str(tmp_path / written), "/judged", judged=True)
+    assert target_of(context, written) == FileTarget(str(tmp_path / written), "/judged", judged=True)
 
 
 @pytest.mark.parametrize("tool", [read_file, *(tool for tool, _ in WRITERS)], ids=lambda tool: str(tool.spec.name))
@@ -265,7 +265,7 @@ def test_a_folder_that_somebody_uses_meanwhile_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["/", "/a/../b", "/./a"])
 def test_a_place_is_a_file_without_detours(place: str) -> None:
-    with pytest.raises((Refused, IsADirectoryError)), reach(Target(place, place)):
+    with pytest.raises((Refused, IsADirectoryError)), reach(FileTarget(place, place)):
         pass
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.tools.paging import LONGEST_ESCAPE, LONGEST_LINE, PlainText, SettledLines, read_screen
+from backstay.tools.paging import LONGEST_ESCAPE, LONGEST_LINE, SettledLines, TextDecoder, read_screen
 
 PIECES = (b"a", b"\n", b"\r", b"\b", b"\x1b", b"\x1b[31m", b"\x1b[", b"\x1b]0;t\x07", b"\x1b]8;;u\x1b\\", b"\x1b(B")
 ODD_PIECES = (b"\xc3", b"\xa9", b"\xff", b"\0", b"\x07", b"\x1bP", b"0;1", b"m", "é€😀".encode())
@@ -39,7 +39,7 @@ def test_what_is_left_on_the_screen(raw: bytes, text: str, replaced: int) -> Non
 
 @given(raw=ODD, cuts=st.lists(st.integers(0, 60), max_size=6))
 def test_where_the_pieces_end_makes_no_difference(raw: bytes, cuts: list[int]) -> None:
-    plain, lines = PlainText(), SettledLines()
+    plain, lines = TextDecoder(), SettledLines()
     edges = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
     parts = [lines.add(plain.add(raw[start:end])) for start, end in itertools.pairwise(edges)]
     parts.append(lines.add(plain.add(b"", final=True), final=True))
@@ -49,7 +49,7 @@ def test_where_the_pieces_end_makes_no_difference(raw: bytes, cuts: list[int]) -
 
 
 def test_what_never_ends_is_not_waited_for() -> None:
-    plain, lines = PlainText(), SettledLines()
+    plain, lines = TextDecoder(), SettledLines()
 
     assert len(plain.add(b"\x1b]" + b"x" * LONGEST_ESCAPE)) > 0
     assert lines.add("y" * LONGEST_LINE) == ""

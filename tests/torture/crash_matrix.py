@@ -11,11 +11,11 @@ from typing import Final
 
 import anyio
 
-from backstay.testing.crash.actors import interfere_everywhere
 from backstay.testing.crash.harness import CrashReport, crash_everywhere
-from backstay.testing.crash.scenarios import SCENARIOS
 from backstay.testing.crash.stage import Scenario, inline_sqlite_store, memory_store, sqlite_store
-from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.event_loop import run_virtually
+from tests.crash.interference import interfere_everywhere
+from tests.crash.scenarios import SCENARIOS
 
 PAIRS: Final = 400
 """Crashes during recoveries, for each scenario and store."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from backstay.testing.crash.stage import inline_sqlite_store
-from backstay.testing.simulation.simulate import simulate
+from tests.simulation.simulate import simulate
 
 WORLDS: Final = 100_000
 CHUNK: Final = 100

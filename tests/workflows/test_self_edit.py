@@ -14,9 +14,9 @@ from backstay.vocab.errors import IllegalTransition, UserError
 from backstay.workflows.self_edit import (
     TRANSITIONS,
     CheckResult,
-    Package,
     Phase,
     PlanStep,
+    SelfEditPackage,
     advance,
     in_processes,
     plan,
@@ -26,8 +26,8 @@ from backstay.workflows.self_edit import (
 PYTHON = sys.executable
 
 
-def package(name: str, **commands: tuple[str, ...]) -> Package:
-    return Package(name=name, folder=f"packages/{name}", commands=commands)  # type: ignore[arg-type]  # names of checks
+def package(name: str, **commands: tuple[str, ...]) -> SelfEditPackage:
+    return SelfEditPackage(name=name, folder=f"packages/{name}", commands=commands)  # type: ignore[arg-type]  # names of checks
 
 
 def harness_alone(*command: str) -> tuple[PlanStep, ...]:

@@ -210,7 +210,6 @@ PURE: Final = (
     "tools/patch/parse.py",
     "tools/patch/model.py",
     "tools/patch/hunks.py",
-    "tools/patch/unified.py",
 )
 """The modules that compute from their arguments alone: what a log means is theirs to say. `tests/test_layers.py` holds them to it."""
 

@@ -16,9 +16,9 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct, field
 
-from backstay.checkpoints.plan import Entry, Tree, inside, pack, parents, unpack_tree
+from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
 from backstay.checkpoints.points import Point
-from backstay.checkpoints.walk_tree import Limits, TooMuch, Walk, ignored, look_at
+from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, ignored, look_at
 from backstay.config.settings import config_dir
 from backstay.logic.state.content import digest, replace_surrogates
 from backstay.runtime.file_keeper import Ready
@@ -54,7 +54,7 @@ class FileCapture(Struct, dict=True):
     world: Services
     folders: Sequence[str]
     """The folders that the session works in."""
-    limits: Limits = field(default_factory=Limits)
+    limits: WalkLimits = field(default_factory=WalkLimits)
     restoring: anyio.Lock = field(default_factory=anyio.Lock)
     """Held by whoever puts files back: one at a time."""
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -87,7 +87,7 @@ class FileCapture(Struct, dict=True):
         async with self._lock:
             self._begin_turn()
             await self._recall()
-            found: dict[bytes, Entry] = {}
+            found: dict[bytes, TreeEntry] = {}
             blobs: dict[str, bytes] = {}
             for path in self._new(places):
                 for entry, content in await anyio.to_thread.run_sync(self._look, path):
@@ -169,7 +169,7 @@ class FileCapture(Struct, dict=True):
     def _root_of(self, path: bytes) -> bytes | None:
         return next((root for root in self.roots if inside(path, root)), None)
 
-    def _look(self, path: bytes) -> list[tuple[Entry, bytes | None]]:
+    def _look(self, path: bytes) -> list[tuple[TreeEntry, bytes | None]]:
         """What is at `path`, and the folders that are missing above it: a tool that writes there makes them."""
         root = self._root_of(path)
         assert root is not None
@@ -179,7 +179,9 @@ class FileCapture(Struct, dict=True):
             return []  # no tool can write there either
         if entry.kind != "absent":
             return [(entry, content)]
-        missing = [Entry(each, "absent") for each in parents(path) if inside(each, root) and not os.path.lexists(each)]
+        missing = [
+            TreeEntry(each, "absent") for each in parents(path) if inside(each, root) and not os.path.lexists(each)
+        ]
         return [(each, None) for each in (entry, *missing) if each.path not in self._paths]
 
     async def _take(self, root: bytes, cause: str) -> FolderState:
@@ -192,10 +194,10 @@ class FileCapture(Struct, dict=True):
         event = TreeKept(root=os.fsdecode(root))
         try:
             if os.fsdecode(root) != replace_surrogates(os.fsdecode(root)):
-                raise TooMuch("its name is not UTF-8, so that no event can hold it")
+                raise TreeRefused("its name is not UTF-8, so that no event can hold it")
             while (portion := await anyio.to_thread.run_sync(next, portions, None)) is not None:
                 await self._deliver(_contents(portion), portion, cause)
-        except TooMuch as exc:
+        except TreeRefused as exc:
             problem = f"{event.root!r} is not kept: {exc}"
             self._off[root] = problem
             return FolderState(root, None, TreeKept(root=event.root, problem=problem), {})
@@ -255,7 +257,7 @@ class FileCapture(Struct, dict=True):
         self._stored.update(blobs)
 
 
-def kept_event(entry: Entry) -> FileKept | None:
+def kept_event(entry: TreeEntry) -> FileKept | None:
     """What is to be written down of a path before it is put back; None when its name cannot be written."""
     try:
         entry.path.decode(), entry.target.decode()
@@ -278,7 +280,7 @@ def _lives(group: int) -> bool:
     return True
 
 
-def _kept(entry: Entry, call: str) -> FileKept:
+def _kept(entry: TreeEntry, call: str) -> FileKept:
     return FileKept(
         path=os.fsdecode(entry.path),
         kind=entry.kind,

@@ -32,7 +32,7 @@ class Facts(NamedTuple):
     inode: int
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TreeEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One name, and what is there."""
 
     path: bytes
@@ -57,7 +57,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """As `FileSeen` has it."""
         return f"{self.size}:{self.mtime}:{self.inode}"
 
-    def same(self, other: "Entry") -> bool:
+    def same(self, other: "TreeEntry") -> bool:
         """Whether there is nothing to do to make the one the other."""
         mine = (self.kind, self.mode, self.sha256, self.target)
         return mine == (other.kind, other.mode, other.sha256, other.target)
@@ -69,12 +69,12 @@ class Tree(msgspec.Struct, frozen=True, array_like=True):
     root: bytes
     taken: int
     """Nanoseconds since 1970, before the first name was looked at."""
-    entries: tuple[Entry, ...]
+    entries: tuple[TreeEntry, ...]
     left_out: tuple[bytes, ...] = ()
     """What was not looked at: ignored files, repositories' own data, devices, what may not be read."""
 
 
-class Coverage:
+class PathCoverage:
     """Which paths a tree speaks of."""
 
     def __init__(self, left_out: Iterable[bytes]) -> None:
@@ -92,10 +92,10 @@ def parents(path: bytes) -> Iterable[bytes]:
         yield path
 
 
-def entry_of(event: FileKept) -> Entry:
+def entry_of(event: FileKept) -> TreeEntry:
     """What a `FileKept` says, with its whole path."""
     facts = [int(each) for each in event.version.split(":")] if _VERSION.fullmatch(event.version) else [0, 0, 0]
-    return Entry(
+    return TreeEntry(
         path=event.path.encode(),
         kind=event.kind,
         mode=event.mode,
@@ -133,48 +133,48 @@ SeenAs = Literal["", "update", "forget"]
 """What becomes of what the session has seen of a file: nothing, it is as it was then, or it was not seen by then."""
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class FileChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One path that is to hold something else."""
 
-    want: Entry
+    want: TreeEntry
     """With its whole path."""
     seen: SeenAs = ""
-    now: Entry | None = None
+    now: TreeEntry | None = None
     """What the path held when the plan was made, and was kept; without its name. Anything else there is not replaced."""
 
 
-class Plan(msgspec.Struct, frozen=True, array_like=True):
+class RestorePlan(msgspec.Struct, frozen=True, array_like=True):
     """Everything that is to be done."""
 
     roots: tuple[bytes, ...]
     words: str
     """Which point it is, for whoever is told."""
-    changes: tuple[Change, ...]
+    changes: tuple[FileChange, ...]
     problems: tuple[tuple[str, str], ...] = ()
     """Paths that are left as they are, and why."""
 
 
-def unpack_plan(content: bytes) -> Plan:
+def unpack_plan(content: bytes) -> RestorePlan:
     """The plan in a blob. Raise `LogDamaged` when it is none."""
     try:
-        return msgspec.msgpack.decode(unzipped(content), type=Plan)
+        return msgspec.msgpack.decode(unzipped(content), type=RestorePlan)
     except (msgspec.MsgspecError, zlib.error) as exc:
         raise LogDamaged(f"The plan of a restore cannot be read: {exc}. Start the restore again.") from exc
 
 
 def wanted(
     records: Iterable[Recorded], trees: Mapping[str, Tree], present: Mapping[bytes, Tree | None], *, after: int
-) -> dict[bytes, Entry]:
+) -> dict[bytes, TreeEntry]:
     """What each path held after the event `after`, as far as it is known to have held something else than now, or may have.
 
     `present` has the trees of now, by root; `trees` those that `first_tree` names, by the hash of their blobs.
     """
     kept = [record for record in records if record.seq > after]
-    found: dict[bytes, Entry] = {}
+    found: dict[bytes, TreeEntry] = {}
     for root, now in present.items():
         first = first_tree(kept, root)
         base = trees[first[1]] if first is not None else now
-        covered = Coverage(base.left_out) if base is not None else None
+        covered = PathCoverage(base.left_out) if base is not None else None
         if base is not None and base is not now:
             found |= _in_tree(base, now)
         until = first[0] if first is not None else 0
@@ -183,7 +183,7 @@ def wanted(
             if not says or not until or seq < until:
                 found[path] = entry
             elif path not in found:
-                found[path] = Entry(path=path, kind="absent")
+                found[path] = TreeEntry(path=path, kind="absent")
     return found
 
 
@@ -210,7 +210,7 @@ def outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: int) 
 
 def hidden(base: Tree, now: Tree) -> Iterator[bytes]:
     """What `now` leaves out although it is there, and `base` would have listed if it had been: it is new, and nobody keeps it."""
-    covered, listed = Coverage(base.left_out), {each.path for each in base.entries}
+    covered, listed = PathCoverage(base.left_out), {each.path for each in base.entries}
     return (path for path in now.left_out if path not in listed and covered.covers(path))
 
 
@@ -258,20 +258,20 @@ def seen_at(records: Iterable[Recorded], *, after: int) -> dict[str, str]:
     return found
 
 
-def _in_tree(base: Tree, now: Tree | None) -> dict[bytes, Entry]:
+def _in_tree(base: Tree, now: Tree | None) -> dict[bytes, TreeEntry]:
     """What `base` says of every path of it and of `now`."""
     prefix = base.root + b"/"
     found = {prefix + each.path: msgspec.structs.replace(each, path=prefix + each.path) for each in base.entries}
-    covered = Coverage(base.left_out)
+    covered = PathCoverage(base.left_out)
     for each in now.entries if now is not None else ():
         path = prefix + each.path
         if path not in found and covered.covers(each.path):
-            found[path] = Entry(path=path, kind="absent")
+            found[path] = TreeEntry(path=path, kind="absent")
     return found
 
 
-def _earliest(kept: Iterable[Recorded], root: bytes) -> dict[bytes, tuple[int, Entry]]:
-    found: dict[bytes, tuple[int, Entry]] = {}
+def _earliest(kept: Iterable[Recorded], root: bytes) -> dict[bytes, tuple[int, TreeEntry]]:
+    found: dict[bytes, tuple[int, TreeEntry]] = {}
     for record in kept:
         if isinstance(record.event, FileKept):
             entry = entry_of(record.event)

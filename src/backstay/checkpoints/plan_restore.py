@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from backstay.checkpoints.capture import FileCapture, FolderState, kept_event
 from backstay.checkpoints.plan import (
-    Change,
-    Coverage,
-    Entry,
-    Plan,
+    FileChange,
+    PathCoverage,
+    RestorePlan,
     SeenAs,
     Tree,
+    TreeEntry,
     changed_by_others,
     first_tree,
     hidden,
@@ -113,7 +113,7 @@ class _Making(Struct):
     with_conversation: bool
     looks: Sequence[FolderState]
     trees: Mapping[str, Tree]
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     way_back: list[Event] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -134,26 +134,26 @@ class _Making(Struct):
         self.changes.sort(key=lambda change: change.want.path)
         return self._ready(tuple(roots))
 
-    def _compare(self, look: FolderState, want: Mapping[bytes, Entry]) -> None:
+    def _compare(self, look: FolderState, want: Mapping[bytes, TreeEntry]) -> None:
         if look.tree is None and not os.path.lexists(look.root):
-            self._leave(Entry(look.root, "folder"), GONE)
+            self._leave(TreeEntry(look.root, "folder"), GONE)
             return
         prefix = look.root + b"/"
         there = {prefix + each.path: each for each in look.tree.entries} if look.tree is not None else {}
-        covered = Coverage(look.tree.left_out) if look.tree is not None else None
+        covered = PathCoverage(look.tree.left_out) if look.tree is not None else None
         for path, entry in want.items():
             if not path.startswith(prefix):
                 continue
             if not inside(path, look.root):
                 self._leave(entry, OUTSIDE)
             elif covered is not None and covered.covers(path[len(prefix) :]):
-                now = there.get(path, Entry(path, "absent"))
+                now = there.get(path, TreeEntry(path, "absent"))
                 if not entry.same(now):
                     self._change(entry, now)
             else:
                 self._change_unlisted(look.root, entry)
 
-    def _name_hidden(self, look: FolderState, want: Mapping[bytes, Entry]) -> None:
+    def _name_hidden(self, look: FolderState, want: Mapping[bytes, TreeEntry]) -> None:
         """What was not there and is left out now, as git ignores it since: it stays, and that is said."""
         first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
         if first is None or look.tree is None:
@@ -161,7 +161,7 @@ class _Making(Struct):
         for below in hidden(self.trees[first[1]], look.tree):
             path = look.root + b"/" + below
             if path not in want and below not in look.own:
-                self._leave(Entry(path, "absent"), HIDDEN)
+                self._leave(TreeEntry(path, "absent"), HIDDEN)
 
     def _ignored(self, look: FolderState) -> str:
         """A sentence about what git ignores, when programs ran that may have changed it; empty when there is nothing to say."""
@@ -178,7 +178,7 @@ class _Making(Struct):
         )
         return words if found else ""
 
-    def _change_unlisted(self, root: bytes, entry: Entry) -> None:
+    def _change_unlisted(self, root: bytes, entry: TreeEntry) -> None:
         """A path that the tree of now says nothing about: what it holds is written down by itself."""
         try:
             now, content = look_at(root, entry.path, most=self.keeping.limits.size)
@@ -196,19 +196,19 @@ class _Making(Struct):
             self.blobs[digest(content)] = content
         self._change(entry, now)
 
-    def _change(self, entry: Entry, now: Entry) -> None:
+    def _change(self, entry: TreeEntry, now: TreeEntry) -> None:
         if entry.kind == "file" and not entry.sha256:
             self._leave(entry, "what it held was too large, or could not be read")
             return
         path = entry.path.decode("utf-8", "replace")
-        self.changes.append(Change(entry, self._seen_as(path, entry), replace(now, path=b"")))
+        self.changes.append(FileChange(entry, self._seen_as(path, entry), replace(now, path=b"")))
         if now.kind == "file" and now.inode:
             self.versions[path] = now.version
 
-    def _leave(self, entry: Entry, why: str) -> None:
+    def _leave(self, entry: TreeEntry, why: str) -> None:
         self.problems.append((entry.path.decode("utf-8", "replace"), why))
 
-    def _seen_as(self, path: str, entry: Entry) -> SeenAs:
+    def _seen_as(self, path: str, entry: TreeEntry) -> SeenAs:
         """What the model knew of the file at the point. Otherwise it knows what the files held till now, and must look again."""
         if not self.with_conversation or path not in self.keeping.world.state.seen:
             return ""
@@ -231,7 +231,7 @@ class _Making(Struct):
         )
         if not self.changes:
             return Ready(report=report)
-        packed = pack(Plan(roots, self.point.words, tuple(self.changes), tuple(self.problems)))
+        packed = pack(RestorePlan(roots, self.point.words, tuple(self.changes), tuple(self.problems)))
         plan = digest(packed)
         blobs = {**self.blobs, plan: packed}
         for look in self.looks:

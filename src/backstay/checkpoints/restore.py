@@ -14,7 +14,7 @@ import anyio.to_thread
 import msgspec
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.plan import Change, Plan, unpack_plan
+from backstay.checkpoints.plan import FileChange, RestorePlan, unpack_plan
 from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode, version_at
 from backstay.logic.text.plural import pluralise
 from backstay.runtime.barrier import Fault
@@ -81,7 +81,7 @@ class RestoreFiles:
         problem = FileProblem(path="", problem=f"{fault.kind}: {fault.message}")
         return Outcome((Draft(event=RestoreFinished(problems=(problem,)), cause=self._id),))
 
-    async def _content(self, change: Change) -> bytes:
+    async def _content(self, change: FileChange) -> bytes:
         if change.want.kind != "file":
             return b""
         try:
@@ -92,7 +92,7 @@ class RestoreFiles:
     async def _in_thread(self, work: Callable[[], None]) -> None:
         await anyio.to_thread.run_sync(work)
 
-    def _each(self, changes: Sequence[Change], contents: Sequence[bytes] = ()) -> None:
+    def _each(self, changes: Sequence[FileChange], contents: Sequence[bytes] = ()) -> None:
         for place, change in enumerate(changes):
             try:
                 content = contents[place] if contents else b""
@@ -100,18 +100,18 @@ class RestoreFiles:
             except NotPutBack as exc:
                 self._problem(change, exc)
 
-    def _settle(self, folders: Sequence[Change]) -> None:
+    def _settle(self, folders: Sequence[FileChange]) -> None:
         for change in folders:
             try:
                 settle_mode(change.want, self._roots)
             except NotPutBack as exc:
                 self._problem(change, exc)
 
-    def _problem(self, change: Change, exc: NotPutBack) -> None:
+    def _problem(self, change: FileChange, exc: NotPutBack) -> None:
         path = change.want.path
         self._problems.setdefault(path, FileProblem(path=path.decode("utf-8", "replace"), problem=str(exc)))
 
-    def _finish(self, plan: Plan, seen: Sequence[FileSeen]) -> Outcome:
+    def _finish(self, plan: RestorePlan, seen: Sequence[FileSeen]) -> Outcome:
         done = [each for each in plan.changes if each.want.path not in self._problems]
         removed = sum(each.want.kind == "absent" for each in done)
         problems = (*(FileProblem(path=path, problem=why) for path, why in plan.problems), *self._problems.values())
@@ -127,7 +127,7 @@ class RestoreFiles:
         return Outcome(drafts)
 
 
-def told(plan: Plan, done: Sequence[Change], problems: Sequence[FileProblem]) -> str:
+def told(plan: RestorePlan, done: Sequence[FileChange], problems: Sequence[FileProblem]) -> str:
     """What the model and the person read of a restore."""
     removed = [each for each in done if each.want.kind == "absent"]
     names = [_plain(each.want.path.decode("utf-8", "replace")) for each in done[:NAMED]]
@@ -155,8 +155,8 @@ def _some(problems: tuple[FileProblem, ...]) -> tuple[FileProblem, ...]:
     return (*problems[:MOST_PROBLEMS], more)
 
 
-def _batches(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    batch: list[Change] = []
+def _batches(changes: Sequence[FileChange]) -> Iterator[list[FileChange]]:
+    batch: list[FileChange] = []
     size = 0
     for change in changes:
         batch.append(change)
@@ -168,7 +168,7 @@ def _batches(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield batch
 
 
-def _seen(changes: Sequence[Change], left: Collection[bytes]) -> list[FileSeen]:
+def _seen(changes: Sequence[FileChange], left: Collection[bytes]) -> list[FileSeen]:
     """What the session knows of the files that it had seen. Of those that are `left` as they are it knows nothing any more."""
     found: list[FileSeen] = []
     for change in changes:

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from backstay.checkpoints.plan import Entry, Facts, Tree
+from backstay.checkpoints.plan import Facts, Tree, TreeEntry
 from backstay.sandbox.git import run_git
 from backstay.system.handles import FOLDER, enter, open_regular, walk_to
 from backstay.vocab.errors import UserError
@@ -35,7 +35,7 @@ FOLDER_MODE: Final = 0o3777
 """The bits of modes that are kept: a restore gives no program the rights of somebody else."""
 
 
-class Limits(Struct, frozen=True):
+class WalkLimits(Struct, frozen=True):
     """How much is kept of a folder."""
 
     files: int = 50_000
@@ -44,7 +44,7 @@ class Limits(Struct, frozen=True):
     seconds: float = 60.0
 
 
-class TooMuch(Exception):
+class TreeRefused(Exception):
     """A folder cannot be kept; the message says why."""
 
 
@@ -58,28 +58,28 @@ class Walk(Struct):
     """What was there last time."""
     stored: Collection[str] = ()
     """Hashes of contents that need not be handed over."""
-    limits: Limits = Limits()
+    limits: WalkLimits = WalkLimits()
     tree: Tree | None = None
     size: int = 0
     files: int = 0
-    _entries: list[Entry] = field(default_factory=list)
+    _entries: list[TreeEntry] = field(default_factory=list)
     _skipped: list[bytes] = field(default_factory=list)
     _fresh: dict[str, bytes] = field(default_factory=dict)
     _waiting: int = 0
     _reads: bool = True
     _until: float = 0.0
-    _known: Mapping[bytes, Entry] = {}
+    _known: Mapping[bytes, TreeEntry] = {}
     _device: int = 0
 
     def portions(self) -> Iterator[Mapping[str, bytes]]:
-        """Contents by hash that are not stored yet, some at a time. Raise `TooMuch` when a limit is passed."""
+        """Contents by hash that are not stored yet, some at a time. Raise `TreeRefused` when a limit is passed."""
         taken = time.time_ns()
         self._until = time.monotonic() + self.limits.seconds
         self._known = _trusted(self.before) if self.before is not None else {}
         try:
             handle = os.open(self.root, FOLDER)
         except OSError as exc:
-            raise TooMuch(f"{os.fsdecode(self.root)!r} cannot be listed: {exc.strerror}") from exc
+            raise TreeRefused(f"{os.fsdecode(self.root)!r} cannot be listed: {exc.strerror}") from exc
         with _closing(handle):
             self._device = os.fstat(handle).st_dev
             if self.before is None:
@@ -101,11 +101,11 @@ class Walk(Struct):
 
     def _folder(self, handle: int, path: bytes, depth: int) -> Iterator[Mapping[str, bytes]]:
         if depth > self.limits.depth:
-            raise TooMuch(f"its folders are nested more than {self.limits.depth} deep")
+            raise TreeRefused(f"its folders are nested more than {self.limits.depth} deep")
         with os.scandir(handle) as listing:
             names = sorted(os.fsencode(each.name) for each in islice(listing, MOST_NAMES + 1))
         if len(names) > MOST_NAMES:
-            raise TooMuch(f"one of its folders has more than {MOST_NAMES} names")
+            raise TreeRefused(f"one of its folders has more than {MOST_NAMES} names")
         for name in names:
             below = path + b"/" + name if path else name
             if name in HELD and (not path or b".git" in names) and _is_empty(handle, name):
@@ -127,10 +127,10 @@ class Walk(Struct):
         self._count(found)
         if stat.S_ISDIR(found.st_mode) and found.st_dev == self._device:
             with _closing(enter(handle, name)) as below:
-                self._entries.append(Entry(path, "folder", found.st_mode & FOLDER_MODE))
+                self._entries.append(TreeEntry(path, "folder", found.st_mode & FOLDER_MODE))
                 yield from self._folder(below, path, depth + 1)
         elif stat.S_ISLNK(found.st_mode):
-            self._entries.append(Entry(path, "link", target=os.readlink(name, dir_fd=handle)))
+            self._entries.append(TreeEntry(path, "link", target=os.readlink(name, dir_fd=handle)))
         elif stat.S_ISREG(found.st_mode):
             self._entries.append(self._file(handle, name, path, found))
             if self._waiting >= PORTION:
@@ -142,26 +142,26 @@ class Walk(Struct):
         self.files += 1
         self.size += found.st_size if stat.S_ISREG(found.st_mode) else 0
         if self.files > self.limits.files:
-            raise TooMuch(f"it has more than {self.limits.files} files")
+            raise TreeRefused(f"it has more than {self.limits.files} files")
         if self.size > self.limits.size:
-            raise TooMuch(f"its files have more than {self.limits.size} bytes")
+            raise TreeRefused(f"its files have more than {self.limits.size} bytes")
         if time.monotonic() > self._until:
-            raise TooMuch(f"looking at its files takes more than {self.limits.seconds:g} seconds")
+            raise TreeRefused(f"looking at its files takes more than {self.limits.seconds:g} seconds")
 
-    def _file(self, handle: int, name: bytes, path: bytes, found: os.stat_result) -> Entry:
+    def _file(self, handle: int, name: bytes, path: bytes, found: os.stat_result) -> TreeEntry:
         known = self._known.get(path)
         mode = found.st_mode & FILE_MODE
         if not self._reads:
-            return Entry(path, "file")
+            return TreeEntry(path, "file")
         if known is not None and known.facts == _facts(found) and known.sha256.hex() in self.stored:
-            return Entry(path, "file", mode, known.sha256, b"", *known.facts)
+            return TreeEntry(path, "file", mode, known.sha256, b"", *known.facts)
         content, facts = _read(handle, name, self.limits.size)
         self.size += len(content) - found.st_size
         sha = hashlib.sha256(content)
         if sha.hexdigest() not in self.stored and sha.hexdigest() not in self._fresh:
             self._fresh[sha.hexdigest()] = content
             self._waiting += len(content)
-        return Entry(path, "file", mode, sha.digest(), b"", *facts)
+        return TreeEntry(path, "file", mode, sha.digest(), b"", *facts)
 
     def _handed_over(self) -> Mapping[str, bytes]:
         fresh, self._fresh, self._waiting = self._fresh, {}, 0
@@ -169,7 +169,7 @@ class Walk(Struct):
         return fresh
 
 
-def look_at(root: bytes, path: bytes, *, most: int) -> tuple[Entry, bytes | None]:
+def look_at(root: bytes, path: bytes, *, most: int) -> tuple[TreeEntry, bytes | None]:
     """What is at `path`, which lies below `root`, and a file's content; None when it is larger than `most` bytes or may not be read.
 
     Raise `OSError` when a folder on the way is a link, or what is there cannot be kept at all.
@@ -180,19 +180,19 @@ def look_at(root: bytes, path: bytes, *, most: int) -> tuple[Entry, bytes | None
             folder = held.enter_context(walk_to(root, folders))
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
-            return Entry(path, "absent"), None
+            return TreeEntry(path, "absent"), None
         if stat.S_ISLNK(found.st_mode):
-            return Entry(path, "link", target=os.readlink(name, dir_fd=folder)), None
+            return TreeEntry(path, "link", target=os.readlink(name, dir_fd=folder)), None
         if stat.S_ISDIR(found.st_mode):
-            return Entry(path, "folder", found.st_mode & FOLDER_MODE), None
+            return TreeEntry(path, "folder", found.st_mode & FOLDER_MODE), None
         if not stat.S_ISREG(found.st_mode):
             raise OSError("it is a device, a pipe or a socket")
         mode = found.st_mode & FILE_MODE
         try:
             content, facts = _read(folder, name, most)
-        except (TooMuch, PermissionError):
-            return Entry(path, "file", mode), None
-        return Entry(path, "file", mode, hashlib.sha256(content).digest(), b"", *facts), content
+        except (TreeRefused, PermissionError):
+            return TreeEntry(path, "file", mode), None
+        return TreeEntry(path, "file", mode, hashlib.sha256(content).digest(), b"", *facts), content
 
 
 @contextmanager
@@ -212,7 +212,7 @@ def _is_empty(folder: int, name: bytes) -> bool:
         return False
 
 
-def _trusted(tree: Tree) -> dict[bytes, Entry]:
+def _trusted(tree: Tree) -> dict[bytes, TreeEntry]:
     return {each.path: each for each in tree.entries if each.kind == "file" and each.ctime < tree.taken - RACY_NS}
 
 
@@ -227,7 +227,7 @@ def _read(folder: int, name: bytes, most: int) -> tuple[bytes, Facts]:
         while piece := os.read(handle, 1024 * 1024):
             content += piece
             if len(content) > most:
-                raise TooMuch(f"a file has more than {most} bytes")
+                raise TreeRefused(f"a file has more than {most} bytes")
         return bytes(content), _facts(os.fstat(handle))
 
 

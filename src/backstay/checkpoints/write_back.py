@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from backstay.checkpoints.plan import Entry, inside
+from backstay.checkpoints.plan import TreeEntry, inside
 from backstay.checkpoints.walk_tree import FILE_MODE, FOLDER_MODE
 from backstay.system.files import version_of
 from backstay.system.handles import NEW, enter, make_folder, walk_to
@@ -45,7 +45,13 @@ class HeldName(Struct, frozen=True):
 
 
 def put_back(
-    want: Entry, content: bytes, roots: Sequence[bytes], mark: str, *, now: Entry | None = None, sync: bool = True
+    want: TreeEntry,
+    content: bytes,
+    roots: Sequence[bytes],
+    mark: str,
+    *,
+    now: TreeEntry | None = None,
+    sync: bool = True,
 ) -> bool:
     """Make the path of `want` hold what it says; say whether anything had to be done. Raise `NotPutBack`, and nothing is done.
 
@@ -73,7 +79,7 @@ def put_back(
         raise NotPutBack(_words(exc)) from exc
 
 
-def settle_mode(want: Entry, roots: Sequence[bytes]) -> None:
+def settle_mode(want: TreeEntry, roots: Sequence[bytes]) -> None:
     """Give a folder its mode, once everything in it is in its place."""
     root = next((each for each in roots if inside(want.path, each)), None)
     if root is None:
@@ -99,7 +105,9 @@ def version_at(path: bytes) -> str:
     return version_of(found) if stat.S_ISREG(found.st_mode) else ""
 
 
-def _change(spot: HeldName, want: Entry, content: bytes, temporary: bytes, now: Entry | None, *, sync: bool) -> bool:
+def _change(
+    spot: HeldName, want: TreeEntry, content: bytes, temporary: bytes, now: TreeEntry | None, *, sync: bool
+) -> bool:
     with suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=spot.folder)  # a run that was cut off left it
     found = spot.facts()
@@ -125,7 +133,7 @@ def _change(spot: HeldName, want: Entry, content: bytes, temporary: bytes, now: 
     return True
 
 
-def _is(spot: HeldName, want: Entry, found: os.stat_result | None) -> bool:
+def _is(spot: HeldName, want: TreeEntry, found: os.stat_result | None) -> bool:
     """Whether the path holds already what it should."""
     if found is None:
         return want.kind == "absent"
@@ -144,7 +152,7 @@ def _is(spot: HeldName, want: Entry, found: os.stat_result | None) -> bool:
             )
 
 
-def _untouched(now: Entry, found: os.stat_result) -> bool:
+def _untouched(now: TreeEntry, found: os.stat_result) -> bool:
     """Whether a file looks as it did when it was kept: then it need not be read."""
     facts = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
     return now.kind == "file" and stat.S_ISREG(found.st_mode) and now.ctime > 0 and now.facts == facts

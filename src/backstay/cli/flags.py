@@ -28,7 +28,7 @@ OUTPUT: Final = "In and out"
 PLACE: Final = "Where"
 
 
-class Flag(click.Option):
+class HeadedOption(click.Option):
     """An option that stands under a heading of the help."""
 
     def __init__(self, *declared: Any, heading: str = "", **settings: Any) -> None:  # Any: as click has it
@@ -38,7 +38,7 @@ class Flag(click.Option):
 
 def flag(*declared: str, heading: str, **settings: Any) -> Callable[[F], F]:  # Any: as click has it
     """Declare a flag under a heading."""
-    return click.option(*declared, cls=Flag, heading=heading, **settings)
+    return click.option(*declared, cls=HeadedOption, heading=heading, **settings)
 
 
 def _no_flag(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:

@@ -24,7 +24,7 @@ from backstay.hooks.matching import near_misses, select
 from backstay.hooks.merge import HookVerdict, merge_answers
 from backstay.hooks.payload import sample_input, word_of
 from backstay.hooks.run import HookRun, run_each
-from backstay.hooks.run_context import Means
+from backstay.hooks.run_context import RunContext
 from backstay.hooks.settings import HookReading
 from backstay.hooks.spec import AgentHook, HookSpec, HttpHook, PromptHook
 from backstay.sandbox.project_root import project_root
@@ -75,7 +75,7 @@ async def try_hooks(
     due = select(found.specs, event, word, args=args if isinstance(args, dict) else {}, rule_matches=_rule_matches)
     asked = tuple(spec for spec in due if isinstance(spec.handler, PromptHook | AgentHook))
     keys = known_keys(layered.settings, layered)
-    means = Means(
+    means = RunContext(
         cwd=str(cwd),
         environment={**keys.without(os.environ), **layered.env},
         headers={**keys.for_headers(os.environ), **layered.env},

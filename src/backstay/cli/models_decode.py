@@ -10,7 +10,7 @@ import msgspec
 from backstay.logic.state.content import make_durable
 from backstay.ports import ModelReply
 from backstay.providers.format import Format
-from backstay.providers.http.response import Answer
+from backstay.providers.http.response import HttpAnswer
 from backstay.providers.registry import load_format
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import DurablePart, ToolCall
@@ -95,7 +95,7 @@ def _read(format: Format, recording: Recording, body: bytes, chance: random.Rand
         if recording.retry_after is not None:
             headers["retry-after"] = str(recording.retry_after)
         raise format.failure(status, headers, body)
-    answer = Answer(format, content_type)
+    answer = HttpAnswer(format, content_type)
     for piece in _pieces(body, chance):
         answer.feed(piece)
     answer.close()

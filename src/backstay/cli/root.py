@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from backstay.cli import output
-from backstay.cli.flags import Flag, prompt_flags, spread
+from backstay.cli.flags import HeadedOption, prompt_flags, spread
 from backstay.cli.location import StoreLocation, accept, is_unicode
 
 COMMANDS: Final = {
@@ -80,7 +80,7 @@ class _NobodyReads(Exception):
     """The reader of what is printed went away. A pipe that breaks is kept from click, which would end with 1."""
 
 
-class Commands(click.Group):
+class LazyCommands(click.Group):
     """Commands that load when they are used, and flags under headings."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -125,7 +125,7 @@ class Commands(click.Group):
         for option in self.get_params(ctx):
             line = option.get_help_record(ctx)
             if line is not None:
-                heading = option.heading if isinstance(option, Flag) else "Other"
+                heading = option.heading if isinstance(option, HeadedOption) else "Other"
                 headings.setdefault(heading, []).append(line)
         for heading, lines in headings.items():
             with formatter.section(heading):
@@ -133,7 +133,7 @@ class Commands(click.Group):
         self.format_commands(ctx, formatter)
 
 
-@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyCommands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @prompt_flags
 @click.option("--version", is_flag=True, help="Show the version.")
 @click.pass_context

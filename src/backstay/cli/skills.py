@@ -9,7 +9,7 @@ from backstay.cli import output
 from backstay.cli.location import StoreLocation, placed
 
 if TYPE_CHECKING:
-    from backstay.skills.problems import Problem
+    from backstay.skills.problems import SkillProblem
     from backstay.skills.scan import Found
     from backstay.skills.skill import Skill
 
@@ -134,7 +134,7 @@ def look(place: StoreLocation, *, trust: bool) -> "Found":
     return around.found
 
 
-def tell_problems(problems: "tuple[Problem, ...]") -> None:
+def tell_problems(problems: "tuple[SkillProblem, ...]") -> None:
     """Say on standard error what is wrong with files: each error, and how many warnings there are."""
     for problem in problems:
         if problem.severity == "error":

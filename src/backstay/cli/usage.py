@@ -120,9 +120,9 @@ async def _gather(store: "EventStore", start: int, models: "Overrides") -> _Foun
 
 async def _of_session(
     store: "EventStore", meta: "SessionMeta", start: int, models: "Overrides", seen: set[str] | None
-) -> list["Spent"]:
+) -> list["CallUsage"]:
     asked: dict[str, str] = {}
-    found: list[Spent] = []
+    found: list[CallUsage] = []
     after = 0
     while True:
         part = await store.read(meta.id, after, PAGE)
@@ -139,7 +139,7 @@ def _calls(
     asked: dict[str, str],
     models: "Overrides",
     seen: set[str] | None,
-) -> "Iterable[Spent]":
+) -> "Iterable[CallUsage]":
     """The model calls among `records`. What children spent is in their own logs."""
     from backstay.logic.budget import cost
     from backstay.providers.catalog import facts_of
@@ -163,7 +163,7 @@ def _calls(
         model = asked.get(record.cause) or own or meta.model
         recorded = None if provider_of(model) == "scripted" else event.cost  # nobody pays for a script
         price = cost(event.usage, facts_of(model, models).prices) if recorded is None else recorded
-        yield Spent(
+        yield CallUsage(
             keys={"day": _day(record.at), "model": model, "project": meta.project or meta.cwd},
             usage=event.usage,
             cost=price,
@@ -215,7 +215,7 @@ def _show(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
         output.say(f"No price is known for {named}{more}: not in the cost.")
 
 
-def _print(lines: "list[Line]") -> None:
+def _print(lines: "list[ChartLine]") -> None:
     if not sys.stdout.isatty():
         for line in lines:
             output.say(f"{line.columns}  {line.bar}".rstrip())
@@ -272,7 +272,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _LEAST_BAR: Final = 8
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class CallUsage(Struct, frozen=True, kw_only=True):
     """One model call, and what it used."""
 
     keys: Mapping[By, str]
@@ -293,7 +293,7 @@ class Sum(Struct):
     unpriced: int = 0
     """Calls whose cost is not known."""
 
-    def take(self, spent: Spent) -> None:
+    def take(self, spent: CallUsage) -> None:
         """Add a call."""
         self.calls += 1
         self.usage = add(self.usage, spent.usage)
@@ -338,7 +338,7 @@ class Ledger:
         self.total = Sum()
         self._groups: dict[By, dict[str, Sum]] = {by: {} for by in GROUPS}
 
-    def take(self, spent: Spent) -> None:
+    def take(self, spent: CallUsage) -> None:
         """Add a call."""
         self.total.take(spent)
         for by, key in spent.keys.items():
@@ -356,14 +356,16 @@ class Ledger:
         return [model for model, each in self.rows("model") if each.unpriced]
 
 
-class Line(Struct, frozen=True):
+class ChartLine(Struct, frozen=True):
     """A line of a chart: columns, then a bar."""
 
     columns: str
     bar: str = ""
 
 
-def chart(ledger: Ledger, by: By, width: int, *, blocks: bool = True, clean: Callable[[str], str] = str) -> list[Line]:
+def chart(
+    ledger: Ledger, by: By, width: int, *, blocks: bool = True, clean: Callable[[str], str] = str
+) -> list[ChartLine]:
     """The sums of a group as lines of at most `width` columns, with a bar each where there is room.
 
     A bar is as long as the share of the cost, or of the tokens when a cost is not known. `clean` makes a name harmless to print.
@@ -377,11 +379,11 @@ def chart(ledger: Ledger, by: By, width: int, *, blocks: bool = True, clean: Cal
     key_width = max((cell_len(key) for key in (*keys, by.upper())), default=0)
     room = width - key_width - sum(widths) - 2 * len(widths) - 2
     largest = max((size(each) for _, each in rows), default=0)
-    lines = [Line(_columns(by.upper(), TITLES, key_width, widths))]
+    lines = [ChartLine(_columns(by.upper(), TITLES, key_width, widths))]
     for key, row, (_, each) in zip(keys, texts, rows, strict=True):
         share = size(each) / largest if largest else 0.0
         bar = _bar(share, room, blocks=blocks) if room >= _LEAST_BAR else ""
-        lines.append(Line(_columns(key, row, key_width, widths), bar))
+        lines.append(ChartLine(_columns(key, row, key_width, widths), bar))
     return lines
 
 

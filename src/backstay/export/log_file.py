@@ -2,7 +2,7 @@
 
 The log is never in memory as a whole. An import reads the file twice: first all of it is checked and folded, then it is
 written in one append, which a crash leaves undone. The events and their ids stay; `Started` names the new session and its
-store, and behind the last event stands what `logic/arrivals.py` says.
+store, and behind the last event stands what `logic/state/imported_log.py` says.
 """
 
 import itertools

@@ -18,7 +18,7 @@ from backstay.wire.codec import decode
 from backstay.wire.json_lines import blob_line, check_seal, event_line, header_line
 
 
-class _Line(msgspec.Struct):
+class _SegmentLine(msgspec.Struct):
     """Any line of a segment: the fields that say what of the log counts."""
 
     gone: bool = False
@@ -74,13 +74,13 @@ def _records(path: Path, end: int | None) -> Iterator[Recorded]:
             batch.clear()
 
 
-def _lines(path: Path, end: int | None) -> list[tuple[bytes, _Line]]:
+def _lines(path: Path, end: int | None) -> list[tuple[bytes, _SegmentLine]]:
     """The whole lines of a segment, each with its checksum."""
-    found: list[tuple[bytes, _Line]] = []
+    found: list[tuple[bytes, _SegmentLine]] = []
     for number, line in enumerate(read_regular(path)[:end].split(b"\n")[:-1], start=1):
         try:
             check_seal(line + b"\n")
-            found.append((line, msgspec.json.decode(line, type=_Line)))
+            found.append((line, msgspec.json.decode(line, type=_SegmentLine)))
         except (LogDamaged, msgspec.DecodeError) as exc:
             raise _damaged(path, number, str(exc)) from exc
     if not found:

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from backstay.catalog import sessions
 from backstay.catalog.load import pages
 from backstay.cli.log_validate import Validity
-from backstay.export.diagnostic.check import Issue, Seen, in_words
-from backstay.export.diagnostic.lines import LANDMARKS, Material, Outline
+from backstay.export.diagnostic.check import CallsSeen, Issue, in_words
+from backstay.export.diagnostic.lines import LANDMARKS, LogOutline, Material
 from backstay.logic.text.plural import pluralise
 from backstay.ports import EventStore
 from backstay.stores.trace.files import trace_folder
@@ -51,8 +51,8 @@ async def check_session(store: EventStore, session: str) -> SessionCheck:
     )
 
 
-async def _seen(store: EventStore, material: Material) -> Seen:
-    outline, seen, index = Outline(material), Seen(in_order=True), 0
+async def _seen(store: EventStore, material: Material) -> CallsSeen:
+    outline, seen, index = LogOutline(material), CallsSeen(in_order=True), 0
     async for part in pages(store, material.session):
         for line in outline.take(part.records):
             seen.take(index, line)
@@ -72,5 +72,5 @@ def _lost(trace: TraceSlice | None) -> tuple[str, ...]:
     return (f"Lost from the trace: {pluralise(lost, 'line')}; the log does not need them.",) if lost else ()
 
 
-def _others(seen: Seen) -> tuple[str, ...]:
+def _others(seen: CallsSeen) -> tuple[str, ...]:
     return tuple(note for note in seen.notes() if not note.startswith("Lost from the trace"))

@@ -8,16 +8,26 @@ from msgspec.structs import replace
 
 from backstay.headless import result as codes
 from backstay.headless.approvals import ApprovalQueue
-from backstay.headless.formats import Format, NativeStream, PlainText, ResultObjects, with_store
+from backstay.headless.formats import NativeStream, OutputFormat, ResultObjects, TextFormat, with_store
 from backstay.headless.input import InputOrder, PreparedInput, is_command, take_unless, text_of
 from backstay.headless.job import Complain, Job, about_session, check_model
 from backstay.headless.messages import aside, how_to_go_on, rule_notes, unknown_models
-from backstay.headless.result import Account, Answered, Ended, denial_in_words, exit_code, records_of_turn
+from backstay.headless.result import Account, Answered, EndedTurn, denial_in_words, exit_code, records_of_turn
 from backstay.headless.scrubbed_stream import Scrubbed
 from backstay.headless.signals import Stopping
 from backstay.headless.slash import CommandOutcome, is_local_command
 from backstay.headless.stdio import InputLines, Outlet
-from backstay.headless.stream_json_input import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
+from backstay.headless.stream_json_input import (
+    ControlRefused,
+    Decide,
+    Greet,
+    Ignored,
+    Say,
+    SetMode,
+    Spoken,
+    Stop,
+    parse,
+)
 from backstay.headless.stream_json_output import StreamJson
 from backstay.logic.state.results import TurnResult
 from backstay.logic.text.invisible import shown
@@ -156,7 +166,7 @@ class HeadlessRun:
                 await self._reply(spoken.request)
             case Greet():
                 await self._reply(spoken.request)
-            case Refused():
+            case ControlRefused():
                 await self._reply(spoken.request, spoken.problem)
             case Ignored() if spoken.kind not in self._passed_over:
                 self._passed_over.add(spoken.kind)
@@ -272,11 +282,11 @@ class HeadlessRun:
 
     # --- output ------------------------------------------------------------------------------------------------------
 
-    def _make_format(self) -> Format:
+    def _make_format(self) -> OutputFormat:
         session, job = self._session, self._job
         if job.output == "text":
-            return PlainText()
-        made: dict[str, Format] = {
+            return TextFormat()
+        made: dict[str, OutputFormat] = {
             "json": ResultObjects(session.id),
             "events": NativeStream(session.id),
             "stream-json": StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines),
@@ -337,7 +347,7 @@ class HeadlessRun:
             account = Account(records_of_turn(await self._session.events(), result.turn) if result.turn else ())
         text = await whole_text(account.reply, self._session.store.blob)
         key = result.turn or self._job.options.clock.nonce()
-        ended = Ended(result=result, key=key, account=account, text=text, facts=self._session.model_facts)
+        ended = EndedTurn(result=result, key=key, account=account, text=text, facts=self._session.model_facts)
         await self._outlet.put(self._format.result(ended))
 
     def _denials(self, result: TurnResult) -> Iterable[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from backstay.headless.result import About, Answered, Ended, command_object, result_object
+from backstay.headless.result import About, Answered, EndedTurn, command_object, result_object
 from backstay.logic.text.invisible import shown
 from backstay.session.options import default_store_url
 from backstay.vocab.deltas import CommandResult
@@ -15,7 +15,7 @@ from backstay.wire.json_text import json_line
 from backstay.wire.stream import Item, line
 
 
-class Format(Protocol):
+class OutputFormat(Protocol):
     """Turns what happens into lines, each without its end."""
 
     def opening(self, about: About) -> list[bytes]:
@@ -27,7 +27,7 @@ class Format(Protocol):
     def answered(self, request: str, problem: str = "") -> list[bytes]:
         """What is printed when a control request was carried out, or could not be."""
 
-    def result(self, ended: Ended) -> list[bytes]:
+    def result(self, ended: EndedTurn) -> list[bytes]:
         """What is printed for a turn that is over."""
 
     def command(self, answered: Answered) -> list[bytes]:
@@ -49,7 +49,7 @@ class _Silent:
         """Nothing."""
         return []
 
-    def result(self, ended: Ended) -> list[bytes]:
+    def result(self, ended: EndedTurn) -> list[bytes]:
         """Nothing."""
         return []
 
@@ -58,10 +58,10 @@ class _Silent:
         return []
 
 
-class PlainText(_Silent):
+class TextFormat(_Silent):
     """The final text of each turn."""
 
-    def result(self, ended: Ended) -> list[bytes]:
+    def result(self, ended: EndedTurn) -> list[bytes]:
         """The text, when there is any."""
         return [ended.text.encode("utf-8", "replace")] if ended.text else []
 
@@ -77,7 +77,7 @@ class ResultObjects(_Silent):
     def __init__(self, session: str) -> None:
         self._session = session
 
-    def result(self, ended: Ended) -> list[bytes]:
+    def result(self, ended: EndedTurn) -> list[bytes]:
         """The object."""
         return [json_line(result_object(self._session, ended))]
 

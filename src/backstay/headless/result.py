@@ -32,16 +32,16 @@ CEILINGS: Final = frozenset({"turn_limit", "budget"})
 """Codes of turns that reached a limit which somebody set."""
 
 
-class Spent(Struct, frozen=True):
+class ModelSpending(Struct, frozen=True):
     """What one model used and cost."""
 
     usage: Usage = field(default_factory=Usage)
     cost: int | None = None
     """Micro-cents of the calls that have a price; None when none has."""
 
-    def plus(self, usage: Usage, cost: int | None) -> "Spent":
+    def plus(self, usage: Usage, cost: int | None) -> "ModelSpending":
         """With one call more."""
-        return Spent(add(self.usage, usage), self.cost if cost is None else (self.cost or 0) + cost)
+        return ModelSpending(add(self.usage, usage), self.cost if cost is None else (self.cost or 0) + cost)
 
 
 class Account:
@@ -50,7 +50,7 @@ class Account:
     def __init__(self, records: Iterable[Recorded] = ()) -> None:
         self.reply: tuple[DurablePart, ...] = ()
         self.model_us = 0
-        self.by_model: dict[str, Spent] = {}
+        self.by_model: dict[str, ModelSpending] = {}
         self.last = 0
         """When the newest event happened."""
         self.structured = False
@@ -86,7 +86,7 @@ class Account:
 
     def _spend(self, model: str, usage: Usage | None, cost: int | None) -> None:
         if usage is not None:
-            self.by_model[model] = self.by_model.get(model, Spent()).plus(usage, cost)
+            self.by_model[model] = self.by_model.get(model, ModelSpending()).plus(usage, cost)
 
 
 class About(Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class Answered(Struct, frozen=True, kw_only=True):
     """Micro-cents; a skill in a session of its own has some."""
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class EndedTurn(Struct, frozen=True, kw_only=True):
     """A turn that is over, with everything that can be said of it."""
 
     result: TurnResult
@@ -203,7 +203,7 @@ _SUBTYPES: Final = {
 _STOPS: Final = {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "filter": "refusal"}
 
 
-def result_object(session: str, ended: Ended) -> dict[str, object]:
+def result_object(session: str, ended: EndedTurn) -> dict[str, object]:
     """A turn that is over or paused, in the shape that programs know."""
     result, account = ended.result, ended.account
     over = subtype(result)
@@ -290,7 +290,7 @@ def stable_uuid(*names: str) -> str:
     return str(uuid.uuid5(_NAMES, "\n".join(names)))
 
 
-def _model_usage(spent: Spent, facts: ModelFacts) -> dict[str, object]:
+def _model_usage(spent: ModelSpending, facts: ModelFacts) -> dict[str, object]:
     usage = spent.usage
     return {
         "inputTokens": max(0, usage.input - usage.cache_read - usage.cache_write),

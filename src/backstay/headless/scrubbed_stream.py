@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.headless.formats import Format
-from backstay.headless.result import About, Answered, Ended
+from backstay.headless.formats import OutputFormat
+from backstay.headless.result import About, Answered, EndedTurn
 from backstay.logic.secrets.field_names import changed_names
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.logic.secrets.rewrite import changed_texts, rewritten
@@ -35,7 +35,7 @@ _TOOL: Final = "ToolOutputDelta"
 class Scrubbed:
     """Prints what `inner` prints, without secrets."""
 
-    def __init__(self, inner: Format, redactor: Redactor = PLAIN) -> None:
+    def __init__(self, inner: OutputFormat, redactor: Redactor = PLAIN) -> None:
         self._inner = inner
         self._redactor = redactor
         self._pieces = Pieces(redactor)
@@ -55,7 +55,7 @@ class Scrubbed:
         """What is printed when a control request was carried out, or could not be."""
         return self._clean(self._inner.answered(request, problem))
 
-    def result(self, ended: Ended) -> list[bytes]:
+    def result(self, ended: EndedTurn) -> list[bytes]:
         """What is printed for a turn that is over."""
         return self._clean(self._inner.result(ended))
 

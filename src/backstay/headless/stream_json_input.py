@@ -60,7 +60,7 @@ class Greet(msgspec.Struct, frozen=True, kw_only=True):
     request: str = ""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class ControlRefused(msgspec.Struct, frozen=True, kw_only=True):
     """A control request that cannot be carried out."""
 
     request: str
@@ -73,7 +73,7 @@ class Ignored(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
 
 
-Spoken = Say | Decide | Stop | SetMode | Greet | Refused | Ignored
+Spoken = Say | Decide | Stop | SetMode | Greet | ControlRefused | Ignored
 
 
 def parse(line: bytes) -> Spoken:
@@ -226,9 +226,11 @@ def _control(name: str, request: _Request) -> Spoken:
             if mode is not None:
                 return SetMode(mode=mode, request=name)
             choices = ", ".join(MODES)
-            return Refused(request=name, problem=f"{request.mode!r} is not a permission mode. The modes are {choices}.")
+            return ControlRefused(
+                request=name, problem=f"{request.mode!r} is not a permission mode. The modes are {choices}."
+            )
         case subtype:
-            return Refused(request=name, problem=f"There is no control request {subtype!r} here.")
+            return ControlRefused(request=name, problem=f"There is no control request {subtype!r} here.")
 
 
 def _parts(content: str | list[_TextBlock | _ImageBlock]) -> tuple[InFlightPart, ...]:

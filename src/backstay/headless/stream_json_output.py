@@ -6,7 +6,7 @@ from typing import Final
 from backstay.headless.result import (
     About,
     Answered,
-    Ended,
+    EndedTurn,
     call_arguments,
     command_object,
     result_object,
@@ -182,7 +182,7 @@ class StreamJson:
             response["error"] = problem
         return [self._line({"type": "control_response", "response": response}, "response", request)]
 
-    def result(self, ended: Ended) -> list[bytes]:
+    def result(self, ended: EndedTurn) -> list[bytes]:
         """The line that ends a turn."""
         return [json_line(result_object(self._session, ended))]
 

@@ -18,7 +18,7 @@ from backstay.hooks.gates import added_by_hook
 from backstay.hooks.merge import HookAnswer, merge_answers, unheard
 from backstay.hooks.payload import hook_input
 from backstay.hooks.run import run_each
-from backstay.hooks.run_context import Means, PythonFunction
+from backstay.hooks.run_context import PythonFunction, RunContext
 from backstay.hooks.spec import AgentHook, CommandHook, HookSpec, PromptHook
 from backstay.ports import ModelRequest
 from backstay.runtime.ask_model import stream_model
@@ -102,8 +102,8 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
                 return f"the hook {spec.label!r} waits for --trust: {why}"
         return ""
 
-    def _means(self, world: Services, started: HookStarted) -> Means:
-        return Means(
+    def _means(self, world: Services, started: HookStarted) -> RunContext:
+        return RunContext(
             cwd=world.cwd,
             environment={**self.keys.without(os.environ), **self.environment},
             headers={**self.keys.for_headers(os.environ), **self.environment},

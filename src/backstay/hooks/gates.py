@@ -104,12 +104,12 @@ class HookState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def gate(
-    hooking: HookState, policy: Policy, event: str, subject: str, *, word: str = "", args: str = ""
+    hook_state: HookState, policy: Policy, event: str, subject: str, *, word: str = "", args: str = ""
 ) -> Sequence[Draft] | None:
     """None when the gate is open, else what to write to open it: nothing while handlers are being heard."""
-    if not policy.hooks or hooking.heard(event, subject) is not None:
+    if not policy.hooks or hook_state.heard(event, subject) is not None:
         return None
-    if hooking.hearing(event, subject):
+    if hook_state.hearing(event, subject):
         return ()
     started = due(policy, event, subject, word=word, args=args)
     return None if started is None else (started,)
@@ -128,51 +128,51 @@ def due(policy: Policy, event: str, subject: str, *, word: str = "", args: str =
     return Draft(event=started, by="hook", cause=subject)
 
 
-def fold_hooking(hooking: HookState, record: Recorded, calls: Calls, ended: tuple[EndedCall, ...]) -> HookState:
-    """`hooking` after `record`; `calls` and `ended` are the calls of the round before it."""
+def fold_hook_state(hook_state: HookState, record: Recorded, calls: Calls, ended: tuple[EndedCall, ...]) -> HookState:
+    """Fold `record` into what hooks said; `calls` and `ended` are the calls of the round before it."""
     match record.event:
         case HookStarted(event=event, subject=subject):
-            heard = OpenHook(intent=record.id, event=event, subject=subject, within=hooking.within)
-            opened = (*hooking.open, heard)
-            untold = ("", "") if event == "PostCompact" else hooking.compacted
-            return replace(hooking, open=opened, compacted=untold)
+            heard = OpenHook(intent=record.id, event=event, subject=subject, within=hook_state.within)
+            opened = (*hook_state.open, heard)
+            untold = ("", "") if event == "PostCompact" else hook_state.compacted
+            return replace(hook_state, open=opened, compacted=untold)
         case HookFinished():
-            return _finished(hooking, record, record.event)
+            return _finished(hook_state, record, record.event)
         case MessageInjected() if record.by == "hook":
-            return replace(hooking, owed=())
-        case InputTaken() if hooking.open:  # the turn does not end here, whatever hooks say about its end
-            return _voided(hooking, lambda hook: hook.event == "Stop")
-        case InputDropped(inputs=inputs) if hooking.open:
-            return _voided(hooking, lambda hook: hook.event == "UserPromptSubmit" and hook.subject in inputs)
-        case ResultIgnored() if hooking.open:
-            return replace(hooking, open=tuple([each for each in hooking.open if each.intent != record.cause]))
+            return replace(hook_state, owed=())
+        case InputTaken() if hook_state.open:  # the turn does not end here, whatever hooks say about its end
+            return _voided(hook_state, lambda hook: hook.event == "Stop")
+        case InputDropped(inputs=inputs) if hook_state.open:
+            return _voided(hook_state, lambda hook: hook.event == "UserPromptSubmit" and hook.subject in inputs)
+        case ResultIgnored() if hook_state.open:
+            return replace(hook_state, open=tuple([each for each in hook_state.open if each.intent != record.cause]))
         case TurnStarted():
-            return replace(hooking, within=True)
+            return replace(hook_state, within=True)
         case TurnCompleted(code=code):
-            unsaid = hooking.owed if code == "hook" else ()  # a refused prompt: nobody has been told anything yet
-            mine = {*(call.id for call in calls), *(call.id for call in ended)} if hooking.open else set()
-            rest = _voided(hooking, lambda hook: _is_of_turn(hook, mine), over=True)
-            return replace(rest, done=_of_session(hooking), owed=unsaid, stop="", within=False)
+            unsaid = hook_state.owed if code == "hook" else ()  # a refused prompt: nobody has been told anything yet
+            mine = {*(call.id for call in calls), *(call.id for call in ended)} if hook_state.open else set()
+            rest = _voided(hook_state, lambda hook: _is_of_turn(hook, mine), over=True)
+            return replace(rest, done=_of_session(hook_state), owed=unsaid, stop="", within=False)
         case Opened():
-            source = "fork" if hooking.source == "fork" else "resume"
-            return replace(hooking, open=(), done=_outlived(hooking), source=source)
+            source = "fork" if hook_state.source == "fork" else "resume"
+            return replace(hook_state, open=(), done=_outlived(hook_state), source=source)
         case Started(origin=origin):
-            return replace(hooking, source="fork" if origin else "startup")
+            return replace(hook_state, source="fork" if origin else "startup")
         case HistoryCleared():
-            return replace(hooking, done=_without_start(hooking.done), source="clear")
+            return replace(hook_state, done=_without_start(hook_state.done), source="clear")
         case Compacted(trigger=trigger):
-            again = _without_start(hooking.done)
-            return replace(hooking, done=again, source="compact", compacted=(record.id, trigger))
+            again = _without_start(hook_state.done)
+            return replace(hook_state, done=again, source="compact", compacted=(record.id, trigger))
         case _:
-            return hooking
+            return hook_state
 
 
-def _voided(hooking: HookState, gone: Callable[[OpenHook], bool], *, over: bool = False) -> HookState:
-    """`hooking` when some gates are gone at which handlers are being heard."""
-    if not hooking.open:
-        return hooking
-    left = [replace(each, void=each.void or gone(each), over=each.over or over) for each in hooking.open]
-    return replace(hooking, open=tuple(left))
+def _voided(hook_state: HookState, gone: Callable[[OpenHook], bool], *, over: bool = False) -> HookState:
+    """Void the gates that are gone although their handlers still run."""
+    if not hook_state.open:
+        return hook_state
+    left = [replace(each, void=each.void or gone(each), over=each.over or over) for each in hook_state.open]
+    return replace(hook_state, open=tuple(left))
 
 
 def _is_of_turn(hook: OpenHook, calls: set[str]) -> bool:
@@ -180,8 +180,8 @@ def _is_of_turn(hook: OpenHook, calls: set[str]) -> bool:
     return hook.event in OF_TURN or (hook.event in OF_CALL and hook.subject.partition("~")[0] in calls)
 
 
-def _finished(hooking: HookState, record: Recorded, event: HookFinished) -> HookState:
-    began = next((each for each in hooking.open if each.intent == record.cause), None)
+def _finished(hook_state: HookState, record: Recorded, event: HookFinished) -> HookState:
+    began = next((each for each in hook_state.open if each.intent == record.cause), None)
     about_all = event.event == "SessionStart"
     within = about_all or began is None or (began.within and not began.over)
     late = began is not None and began.over and not about_all
@@ -190,12 +190,12 @@ def _finished(hooking: HookState, record: Recorded, event: HookFinished) -> Hook
     added = "\n".join(filter(None, (event.reason if holds else "", event.context)))
     said = () if late or not added else (added_by_hook(event.event, added),)
     return replace(
-        hooking,
-        open=tuple([each for each in hooking.open if each.intent != record.cause]),
-        done=(*hooking.done, event),
-        owed=(*hooking.owed, *said),
-        stop=(event.reason or "it gave no reason") if ends else hooking.stop,
-        source="startup" if event.event == "SessionStart" and hooking.source == "fork" else hooking.source,
+        hook_state,
+        open=tuple([each for each in hook_state.open if each.intent != record.cause]),
+        done=(*hook_state.done, event),
+        owed=(*hook_state.owed, *said),
+        stop=(event.reason or "it gave no reason") if ends else hook_state.stop,
+        source="startup" if event.event == "SessionStart" and hook_state.source == "fork" else hook_state.source,
     )
 
 
@@ -204,16 +204,16 @@ def added_by_hook(event: str, text: str) -> str:
     return frame("hook", f"{_WHOSE}\n{text}", {"event": event})
 
 
-def _outlived(hooking: HookState) -> tuple[HookFinished, ...]:
+def _outlived(hook_state: HookState) -> tuple[HookFinished, ...]:
     """What stays heard when a process dies: every verdict, and those who only look on, who are not heard twice."""
-    watching = (each for each in hooking.open if each.event in EVENTS and not EVENTS[each.event].again)
+    watching = (each for each in hook_state.open if each.event in EVENTS and not EVENTS[each.event].again)
     began = (HookStarted(event=each.event, subject=each.subject, handlers=()) for each in watching)
     lost = (unheard(each, "the process ended before they had answered") for each in began)
-    return (*_without_start(hooking.done), *lost)
+    return (*_without_start(hook_state.done), *lost)
 
 
-def _of_session(hooking: HookState) -> tuple[HookFinished, ...]:
-    return tuple([each for each in hooking.done if each.event == "SessionStart"])
+def _of_session(hook_state: HookState) -> tuple[HookFinished, ...]:
+    return tuple([each for each in hook_state.done if each.event == "SessionStart"])
 
 
 def _without_start(done: tuple[HookFinished, ...]) -> tuple[HookFinished, ...]:

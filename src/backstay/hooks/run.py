@@ -13,7 +13,7 @@ from backstay.hooks.handlers import python as asking
 from backstay.hooks.handlers.command import CommandRun, background_seconds
 from backstay.hooks.merge import HookAnswer, HookVerdict, merge_answers
 from backstay.hooks.output import is_ok_form, read_answer, read_ok
-from backstay.hooks.run_context import AskAgent, AskModel, MakeClient, Means, Outcome, PythonFunction, Told
+from backstay.hooks.run_context import AskAgent, AskModel, HandlerOutcome, MakeClient, PythonFunction, RunContext, Told
 from backstay.hooks.spec import AgentHook, BrokenHook, CommandHook, HookSpec, HttpHook, PromptHook, PythonHook
 from backstay.runtime.barrier import Fault, guarded
 
@@ -25,7 +25,7 @@ class HookRun(Struct, frozen=True):
     """One hook that ran: how it ended, what it said, how long it took."""
 
     spec: HookSpec
-    outcome: Outcome
+    outcome: HandlerOutcome
     answer: HookAnswer
     seconds: float
 
@@ -48,9 +48,9 @@ async def run_hooks(
 ) -> HookVerdict:
     """Run the hooks of one moment and put their answers together. Nothing that a hook does raises here.
 
-    What each of these is for says `Means`.
+    What each of these is for says `RunContext`.
     """
-    means = Means(
+    means = RunContext(
         cwd=cwd,
         environment=environment,
         project=project,
@@ -66,7 +66,7 @@ async def run_hooks(
     return merge_answers([each.answer for each in await run_each(specs, input, means)])
 
 
-async def run_each(specs: Sequence[HookSpec], told: Told, means: Means) -> tuple[HookRun, ...]:
+async def run_each(specs: Sequence[HookSpec], told: Told, means: RunContext) -> tuple[HookRun, ...]:
     """Run hooks at once; give what came of each, in their order. Cancelling ends what they started."""
     runs: dict[int, HookRun] = {}
 
@@ -79,18 +79,18 @@ async def run_each(specs: Sequence[HookSpec], told: Told, means: Means) -> tuple
     return tuple(runs[number] for number in sorted(runs))
 
 
-async def _run(spec: HookSpec, told: Told, means: Means, mark: str) -> HookRun:
+async def _run(spec: HookSpec, told: Told, means: RunContext, mark: str) -> HookRun:
     started = anyio.current_time()
     outcome = await _guarded(spec, lambda: _perform(spec, told, means, mark))
     return HookRun(spec, outcome, _read(spec, outcome), anyio.current_time() - started)
 
 
-async def _guarded(spec: HookSpec, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
+async def _guarded(spec: HookSpec, work: Callable[[], Awaitable[HandlerOutcome]]) -> HandlerOutcome:
     outcome = await guarded(f"the hook {spec.label!r} of {spec.event}", work)
-    return Outcome(failed=f"{outcome.kind}: {outcome.message}") if isinstance(outcome, Fault) else outcome
+    return HandlerOutcome(failed=f"{outcome.kind}: {outcome.message}") if isinstance(outcome, Fault) else outcome
 
 
-def _read(spec: HookSpec, outcome: Outcome) -> HookAnswer:
+def _read(spec: HookSpec, outcome: HandlerOutcome) -> HookAnswer:
     """What a run means."""
     if outcome.background:
         return HookAnswer(hook=spec.id, event=spec.event, label=spec.label)
@@ -112,7 +112,7 @@ def _read(spec: HookSpec, outcome: Outcome) -> HookAnswer:
     )
 
 
-async def _perform(spec: HookSpec, told: Told, means: Means, mark: str) -> Outcome:
+async def _perform(spec: HookSpec, told: Told, means: RunContext, mark: str) -> HandlerOutcome:
     match spec.handler:
         case CommandHook() as command:
             return await _command(spec, command, told, means, mark)
@@ -127,22 +127,22 @@ async def _perform(spec: HookSpec, told: Told, means: Means, mark: str) -> Outco
         case PythonHook() as function:
             return await _within(spec, functools.partial(python.call, function, told, means))
         case BrokenHook(problem=problem):
-            return Outcome(failed=problem)
+            return HandlerOutcome(failed=problem)
 
 
-async def _within(spec: HookSpec, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
-    outcome = Outcome(timed_out=True)
+async def _within(spec: HookSpec, work: Callable[[], Awaitable[HandlerOutcome]]) -> HandlerOutcome:
+    outcome = HandlerOutcome(timed_out=True)
     with anyio.move_on_after(spec.timeout):
         outcome = await work()
     return outcome
 
 
-async def _command(spec: HookSpec, handler: CommandHook, told: Told, means: Means, mark: str) -> Outcome:
+async def _command(spec: HookSpec, handler: CommandHook, told: Told, means: RunContext, mark: str) -> HandlerOutcome:
     run = CommandRun(spec, handler, told, means, mark)
     group = means.background
     if handler.background and group is not None:
         group.start_soon(_late, spec, means, functools.partial(run.run, may_leave=False))
-        return Outcome(background=True)
+        return HandlerOutcome(background=True)
     outcome = await run.run(may_leave=not handler.background)
     if outcome.background:
         seconds = background_seconds(outcome.stdout, spec.timeout)
@@ -153,14 +153,14 @@ async def _command(spec: HookSpec, handler: CommandHook, told: Told, means: Mean
     return replace(outcome, background=True) if handler.background else outcome
 
 
-async def _late(spec: HookSpec, means: Means, work: Callable[[], Awaitable[Outcome]]) -> None:
+async def _late(spec: HookSpec, means: RunContext, work: Callable[[], Awaitable[HandlerOutcome]]) -> None:
     """Wait, in the background, for what nobody else waits for; hand over what it said in the end."""
     outcome = await _guarded(spec, work)
     if means.on_late is not None:
         means.on_late(spec, _said_late(spec, outcome))
 
 
-def _said_late(spec: HookSpec, outcome: Outcome) -> HookAnswer:
+def _said_late(spec: HookSpec, outcome: HandlerOutcome) -> HookAnswer:
     """What a hook in the background may still do: tell the model something, tell the person that it failed. It decides nothing."""
     answer = _read(spec, outcome)
     wakes = isinstance(spec.handler, CommandHook) and spec.handler.wakes and outcome.exit_code == 2

@@ -30,7 +30,7 @@ MakeClient = Callable[[HookSpec], "httpx.AsyncClient"]
 _numbers: Final = itertools.count(1)
 
 
-class Means(Struct, frozen=True, kw_only=True):
+class RunContext(Struct, frozen=True, kw_only=True):
     """Everything that a run of hooks may use."""
 
     cwd: str
@@ -63,7 +63,7 @@ def marks(mark: str, count: int) -> tuple[str, ...]:
     return tuple(f"{mark}.{number}" for number in range(count))
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class HandlerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run."""
 
     exit_code: int | None = None

@@ -25,7 +25,7 @@ from backstay.instructions.markdown import sections
 from backstay.instructions.notes import Notes, agent_notes, person_notes, project_notes
 from backstay.instructions.parts import KIND, KINDS, TOTAL_LIMIT, Part, PartKind, listing, listing_limit
 from backstay.instructions.repository import branch_of, detect
-from backstay.instructions.safe_reader import Reading, TextFile
+from backstay.instructions.safe_reader import FileReading, TextFile
 from backstay.instructions.tasks import find_tasks, in_order, told
 from backstay.logic.state.content import digest
 from backstay.logic.text.lines import one_line
@@ -101,7 +101,7 @@ def gather(place: InstructionInputs) -> Instructions:
 
     Call it in a thread. For the same place and files it gives the same bytes.
     """
-    reading = Reading(place)
+    reading = FileReading(place)
     made = {
         "base": _made(BASE if place.system_prompt is None else place.system_prompt),
         "append": _made(place.append),
@@ -123,7 +123,7 @@ def gather(place: InstructionInputs) -> Instructions:
     )
 
 
-def _from_files(reading: Reading, made: dict[str, Fitted], branch: str) -> str:
+def _from_files(reading: FileReading, made: dict[str, Fitted], branch: str) -> str:
     """Add the parts that come from files; return what the notes say about summaries."""
     place = reading.place
     own = person_notes(reading)  # first: a file that is both the person's and the project's is the person's
@@ -164,7 +164,7 @@ def _memory(place: InstructionInputs) -> Fitted:
     return Fitted(text=text, cut=kept.cut, sources=(place.memory_source,) if place.memory_source else ())
 
 
-def _tasks(reading: Reading, branch: str) -> Fitted:
+def _tasks(reading: FileReading, branch: str) -> Fitted:
     place = reading.place
     tasks = in_order(find_tasks(reading), branch) if place.task_context and place.task_folder else ()
     if not tasks:
@@ -187,7 +187,7 @@ def _where(place: InstructionInputs, branch: str) -> Iterator[str]:
     yield from (f"{name}: {_word(value)}" for name, value in about if value)
 
 
-def _project(reading: Reading) -> Iterator[str]:
+def _project(reading: FileReading) -> Iterator[str]:
     found = detect(reading)
     if not found:
         return
@@ -202,7 +202,7 @@ def _project(reading: Reading) -> Iterator[str]:
     yield from (f"{name}: {value}" for name, value in values if value)
 
 
-def _language(reading: Reading) -> str:
+def _language(reading: FileReading) -> str:
     """The language as a few plain words: a project's settings may name one, and nothing else."""
     words = " ".join(reading.place.language.split())
     if not words:

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.instructions.markdown import prose
-from backstay.instructions.safe_reader import Reading, TextFile
+from backstay.instructions.safe_reader import FileReading, TextFile
 
 DEEPEST: Final = 4
 """How many files may name one another in a row."""
@@ -38,13 +38,13 @@ def mentions(text: str, skipped: int = 0) -> Iterator[Mention]:
             yield Mention(found[1].replace("\\ ", " "), line + skipped)
 
 
-def with_imports(reading: Reading, file: TextFile, roots: Sequence[Path]) -> Iterator[TextFile]:
+def with_imports(reading: FileReading, file: TextFile, roots: Sequence[Path]) -> Iterator[TextFile]:
     """`file`, then every file that it names, and what those name, in the order in which they are named; each once."""
     yield from _imports(reading, file, roots, (file,))
 
 
 def _imports(
-    reading: Reading, file: TextFile, roots: Sequence[Path], chain: tuple[TextFile, ...]
+    reading: FileReading, file: TextFile, roots: Sequence[Path], chain: tuple[TextFile, ...]
 ) -> Iterator[TextFile]:
     yield file
     for count, mention in enumerate(mentions(file.text, file.skipped)):
@@ -65,7 +65,7 @@ def _imports(
             yield from _imports(reading, found, roots, (*chain, found))
 
 
-def _path(reading: Reading, file: TextFile, mention: Mention, roots: Sequence[Path]) -> Path | None:
+def _path(reading: FileReading, file: TextFile, mention: Mention, roots: Sequence[Path]) -> Path | None:
     """The file that a mention means; None when it means none. Nothing outside of `roots` is even looked at."""
     for word in dict.fromkeys((mention.word, mention.word.rstrip(_PUNCTUATION))):
         if not word or len(word) > LONGEST or "\0" in word:
@@ -82,7 +82,7 @@ def _path(reading: Reading, file: TextFile, mention: Mention, roots: Sequence[Pa
     return None
 
 
-def _written(reading: Reading, file: TextFile, word: str) -> Path:
+def _written(reading: FileReading, file: TextFile, word: str) -> Path:
     """Where a word leads as it is written: from the home folder, from the root, or from the folder of the file it stands in."""
     if word.startswith("~/"):
         return Path(os.path.normpath(reading.place.home / word[2:]))
@@ -93,14 +93,14 @@ def _is_below(path: Path, roots: Sequence[Path]) -> bool:
     return any(path.is_relative_to(root) for root in roots)
 
 
-def _complain_outside(reading: Reading, file: TextFile, mention: Mention) -> None:
+def _complain_outside(reading: FileReading, file: TextFile, mention: Mention) -> None:
     word = mention.word[:LONGEST]
     top = word.split("/")[1] if word.startswith("/") else ""  # `@/components/button` is a name that some bundlers know
     if word.startswith(_SURELY) or word.endswith(".md") or (top and os.path.lexists(f"/{top}")):
         reading.complain(f"{file.shown}:{mention.line}: '@{word}' is left out: it leads outside of the project.")
 
 
-def _is_circle(reading: Reading, path: Path, mention: Mention, chain: tuple[TextFile, ...]) -> bool:
+def _is_circle(reading: FileReading, path: Path, mention: Mention, chain: tuple[TextFile, ...]) -> bool:
     real = os.path.realpath(path)
     names = [os.path.realpath(each.path) for each in chain]
     if real not in names:

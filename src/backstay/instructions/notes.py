@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from backstay.instructions.imports import with_imports
 from backstay.instructions.markdown import front
-from backstay.instructions.safe_reader import Reading, TextFile
+from backstay.instructions.safe_reader import FileReading, TextFile
 
 AGENTS: Final = "AGENTS.md"
 OVERRIDE: Final = "AGENTS.override.md"
@@ -32,7 +32,7 @@ class Notes(Struct, frozen=True, kw_only=True):
     """Rules that hold for some files only: each rule's file and the patterns of those files."""
 
 
-def person_notes(reading: Reading) -> Notes:
+def person_notes(reading: FileReading) -> Notes:
     """What the person tells every session. It may name files of the person's own configuration."""
     place = reading.place
     roots = (place.config_dir, place.claude_dir)
@@ -41,7 +41,7 @@ def person_notes(reading: Reading) -> Notes:
     return Notes(files=(*files, *rules.files), scoped=rules.scoped)
 
 
-def agent_notes(reading: Reading, folders: Sequence[Path] | None = None) -> Notes:
+def agent_notes(reading: FileReading, folders: Sequence[Path] | None = None) -> Notes:
     """What the project tells every agent, the root's first; or what `folders` do."""
     found: list[TextFile] = []
     for folder in reading.place.walk if folders is None else folders:
@@ -52,7 +52,7 @@ def agent_notes(reading: Reading, folders: Sequence[Path] | None = None) -> Note
     return Notes(files=tuple(found))
 
 
-def project_notes(reading: Reading, folders: Sequence[Path] | None = None) -> Notes:
+def project_notes(reading: FileReading, folders: Sequence[Path] | None = None) -> Notes:
     """The project's notes and rules, the root's first; or those of `folders`."""
     found: list[TextFile] = []
     scoped: list[tuple[str, str]] = []
@@ -67,7 +67,7 @@ def project_notes(reading: Reading, folders: Sequence[Path] | None = None) -> No
 
 
 def _taken(
-    reading: Reading, paths: Sequence[Path], into: Sequence[Path] | None, roots: Sequence[Path]
+    reading: FileReading, paths: Sequence[Path], into: Sequence[Path] | None, roots: Sequence[Path]
 ) -> Iterator[TextFile]:
     """The files that are there, each followed by what it names. A file may be a link `into` some folders; what it names lies in `roots`."""
     for path in paths:
@@ -76,13 +76,13 @@ def _taken(
             yield from with_imports(reading, file, roots)
 
 
-def _roots(reading: Reading, folder: Path) -> tuple[Path, ...]:
+def _roots(reading: FileReading, folder: Path) -> tuple[Path, ...]:
     """Where the notes of a folder may lead: the project, or the folder alone where there is none; and what was added, if it is trusted."""
     place = reading.place
     return (place.project or folder, *(place.folders if place.trusted else ()))
 
 
-def _rules(reading: Reading, folder: Path, into: Sequence[Path] | None, roots: Sequence[Path]) -> Notes:
+def _rules(reading: FileReading, folder: Path, into: Sequence[Path] | None, roots: Sequence[Path]) -> Notes:
     """The rules of a folder: those for all files as text, the others by their patterns."""
     if into is not None and not reading.inside(os.path.realpath(folder), into):
         reading.complain(f"{reading.place.shown(folder)}: It leads outside of the project and is left out.")
@@ -105,7 +105,7 @@ def _rules(reading: Reading, folder: Path, into: Sequence[Path] | None, roots: S
     return Notes(files=tuple(found), scoped=tuple(scoped))
 
 
-def _rule_paths(reading: Reading, folder: Path, deeper: int) -> Iterator[Path]:
+def _rule_paths(reading: FileReading, folder: Path, deeper: int) -> Iterator[Path]:
     for entry in reading.listed(folder, MOST_RULES):
         if entry.is_dir(follow_symlinks=False):
             if deeper > 1:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from backstay.config.json_document import read_regular
 from backstay.instructions.inputs import InstructionInputs
-from backstay.instructions.safe_reader import Reading
+from backstay.instructions.safe_reader import FileReading
 
 _MANIFEST_LIMIT: Final = 1024 * 1024
 _HEAD: Final = re.compile(r"ref: refs/heads/([^\x00-\x20~^:?*\[\\\x7f]{1,250})\s*")
@@ -63,7 +63,7 @@ def branch_of(root: Path) -> str:
     return f"detached at {commit[1][:12]}" if commit else ""
 
 
-def detect(reading: Reading) -> tuple[Project, ...]:
+def detect(reading: FileReading) -> tuple[Project, ...]:
     """The projects of the innermost folder that holds any, from the working folder up to the root."""
     for folder in reversed(reading.place.walk):
         found = tuple(_in(reading, folder))
@@ -72,7 +72,7 @@ def detect(reading: Reading) -> tuple[Project, ...]:
     return ()
 
 
-def _in(reading: Reading, folder: Path) -> Iterator[Project]:
+def _in(reading: FileReading, folder: Path) -> Iterator[Project]:
     if reading.look(manifest := folder / "package.json"):
         typed = reading.look(folder / "tsconfig.json") is not None
         yield Project(
@@ -95,11 +95,11 @@ def _in(reading: Reading, folder: Path) -> Iterator[Project]:
         yield Project(type="go", language="go", package_manager="go modules", name=named, manifest=manifest)
 
 
-def _by_lock(reading: Reading, folder: Path, locks: tuple[tuple[str, str], ...], otherwise: str) -> str:
+def _by_lock(reading: FileReading, folder: Path, locks: tuple[tuple[str, str], ...], otherwise: str) -> str:
     return next((manager for name, manager in locks if reading.look(folder / name) is not None), otherwise)
 
 
-def _text(reading: Reading, path: Path) -> str:
+def _text(reading: FileReading, path: Path) -> str:
     place: InstructionInputs = reading.place
     try:
         if not reading.inside(os.path.realpath(path), (place.project or path.parent, *place.folders)):
@@ -110,7 +110,7 @@ def _text(reading: Reading, path: Path) -> str:
         return ""
 
 
-def _node_name(reading: Reading, path: Path) -> str:
+def _node_name(reading: FileReading, path: Path) -> str:
     text = _text(reading, path)
     try:
         found = json.loads(text) if text else {}
@@ -124,7 +124,7 @@ def _node_name(reading: Reading, path: Path) -> str:
     return _plain(name) if isinstance(name, str) else ""
 
 
-def _toml_name(reading: Reading, path: Path, sections: tuple[str, ...]) -> str:
+def _toml_name(reading: FileReading, path: Path, sections: tuple[str, ...]) -> str:
     """The `name` of the first of these sections. Line by line: the rest of the file may be as it likes."""
     within = ""
     for line in _text(reading, path).splitlines():

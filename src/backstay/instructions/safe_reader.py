@@ -49,7 +49,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
     """Lines of the file before the text."""
 
 
-class Reading:
+class FileReading:
     """One round of reading files."""
 
     def __init__(self, place: InstructionInputs) -> None:

@@ -12,7 +12,7 @@ from backstay.instructions.base_prompt import STRANGERS, SUBFOLDER
 from backstay.instructions.fit import fit_files
 from backstay.instructions.inputs import KIB, InstructionInputs
 from backstay.instructions.notes import agent_notes, project_notes
-from backstay.instructions.safe_reader import Reading, TextFile
+from backstay.instructions.safe_reader import FileReading, TextFile
 from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import State
 from backstay.vocab.events.instructions import NotesShown
@@ -85,7 +85,7 @@ def read_notes(place: InstructionInputs, paths: Sequence[str]) -> tuple[list[Tex
     folders = sorted({folder for path in paths for folder in _folders(place, path)}, key=lambda each: each.parts)
     if not folders:
         return [], []
-    reading = Reading(place)
+    reading = FileReading(place)
     found = [
         file
         for folder in folders

@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from backstay.instructions.markdown import front, heading, lines, sections
-from backstay.instructions.safe_reader import Reading
+from backstay.instructions.safe_reader import FileReading
 from backstay.logic.text.lines import one_line
 from backstay.logic.text.untrusted import defuse, frame
 from backstay.system.files import replace_file
@@ -97,7 +97,7 @@ def parse_task(path: str, text: str) -> Task:
     )
 
 
-def find_tasks(reading: Reading) -> tuple[Task, ...]:
+def find_tasks(reading: FileReading) -> tuple[Task, ...]:
     """The tasks of the project that are not completed: only files directly in the folder, and no README."""
     place = reading.place
     folder = Path(os.path.normpath(place.root / place.task_folder))

@@ -73,58 +73,58 @@ class BudgetState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return left is not None and (left <= 0 or needed > left)
 
 
-def fold_purse(purse: BudgetState, record: Recorded) -> BudgetState:
-    """`purse` after `record`."""
+def fold_budget(state: BudgetState, record: Recorded) -> BudgetState:
+    """Fold `record` into the budget."""
     change = _FOLDS.get(type(record.event))
-    return purse if change is None else change(purse, record, record.event)
+    return state if change is None else change(state, record, record.event)
 
 
 def _settled(
-    purse: BudgetState, _: Recorded, event: ModelReplied | ModelFailed | Compacted | CompactionFailed
+    state: BudgetState, _: Recorded, event: ModelReplied | ModelFailed | Compacted | CompactionFailed
 ) -> BudgetState:
-    return replace(purse, spent=purse.spent + (event.cost or 0), reserved=0)
+    return replace(state, spent=state.spent + (event.cost or 0), reserved=0)
 
 
-def _replied(purse: BudgetState, record: Recorded, event: ModelReplied) -> BudgetState:
-    settled = _settled(purse, record, event)
+def _replied(state: BudgetState, record: Recorded, event: ModelReplied) -> BudgetState:
+    settled = _settled(state, record, event)
     unfinished = event.stop == "interrupted" and event.cost
     return replace(settled, guessed=(record.cause, event.cost)) if unfinished else settled
 
 
-def _child(purse: BudgetState, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> BudgetState:
+def _child(state: BudgetState, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> BudgetState:
     """A child says what it has spent in all; what it had said before is counted already."""
     if not event.cost:
-        return purse
-    known = dict(purse.children)
-    spent = purse.spent + event.cost - known.get(event.child, 0)
-    return replace(purse, spent=spent, children=tuple((known | {event.child: event.cost}).items()))
+        return state
+    known = dict(state.children)
+    spent = state.spent + event.cost - known.get(event.child, 0)
+    return replace(state, spent=spent, children=tuple((known | {event.child: event.cost}).items()))
 
 
-def _set(purse: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
-    raised = event.limit is None or purse.limit is None or event.limit > purse.limit
+def _set(state: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
+    raised = event.limit is None or state.limit is None or event.limit > state.limit
     return replace(
-        purse,
+        state,
         limit=event.limit,
         on_exceed=event.on_exceed,
-        warned=purse.warned and not raised,
+        warned=state.warned and not raised,
         paused=False,  # it is looked at again
         asking="",  # and so is what somebody was asked
-        refused="" if raised else purse.refused,
+        refused="" if raised else state.refused,
     )
 
 
-def _answered(purse: BudgetState, _: Recorded, event: BudgetAnswered) -> BudgetState:
+def _answered(state: BudgetState, _: Recorded, event: BudgetAnswered) -> BudgetState:
     if event.nobody:
-        return replace(purse, asking="", paused=True)
+        return replace(state, asking="", paused=True)
     if not event.allowed:
-        return replace(purse, asking="", refused=event.message or "the person did not want to spend more")
-    limit = purse.limit if event.limit is None or purse.limit is None else max(purse.limit, event.limit)
-    return replace(purse, asking="", limit=limit, warned=False)
+        return replace(state, asking="", refused=event.message or "the person did not want to spend more")
+    limit = state.limit if event.limit is None or state.limit is None else max(state.limit, event.limit)
+    return replace(state, asking="", limit=limit, warned=False)
 
 
-def _opened(purse: BudgetState, _: Recorded, __: Opened) -> BudgetState:
+def _opened(state: BudgetState, _: Recorded, __: Opened) -> BudgetState:
     """What was set aside for a call that is lost may have been spent."""
-    return replace(purse, spent=purse.spent + purse.reserved, reserved=0, asking="", paused=False)
+    return replace(state, spent=state.spent + state.reserved, reserved=0, asking="", paused=False)
 
 
 _FOLDS: Final[

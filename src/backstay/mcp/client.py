@@ -28,7 +28,7 @@ from pydantic import TypeAdapter
 
 from backstay.logic.text.untrusted import one_line
 from backstay.mcp.catalog import MOST, Lists
-from backstay.mcp.dependencies import Means, Noise
+from backstay.mcp.dependencies import Dependencies, Noise
 from backstay.mcp.spec import ServerSpec
 from backstay.mcp.stdio import LARGEST, piped
 from backstay.vocab.errors import BackstayError
@@ -163,7 +163,7 @@ def _size_of(page: object) -> int:
 
 
 @asynccontextmanager
-async def opened(spec: ServerSpec, means: Means, noise: Noise, heard: Heard) -> AsyncIterator[Link]:
+async def opened(spec: ServerSpec, means: Dependencies, noise: Noise, heard: Heard) -> AsyncIterator[Link]:
     """Reach a server. Raise one of `FAILURES`, alone or in a group."""
     async with _transport(spec, means, noise) as (incoming, outgoing):
         watched = _Watched(incoming)
@@ -206,7 +206,9 @@ def leaves(group: BaseException) -> Iterator[BaseException]:
 
 
 @asynccontextmanager
-async def _transport(spec: ServerSpec, means: Means, noise: Noise) -> AsyncIterator[tuple[Any, Any]]:  # of either kind
+async def _transport(
+    spec: ServerSpec, means: Dependencies, noise: Noise
+) -> AsyncIterator[tuple[Any, Any]]:  # of either kind
     streams: AbstractAsyncContextManager[tuple[Any, Any]]
     if spec.kind == "stdio":
         process = means.programs.start(spec.argv, cwd=means.cwd, env={**means.environment, **spec.env})
@@ -220,7 +222,7 @@ async def _transport(spec: ServerSpec, means: Means, noise: Noise) -> AsyncItera
 
 
 @asynccontextmanager
-async def _streamed(spec: ServerSpec, means: Means, noise: Noise) -> AsyncIterator[tuple[Any, Any]]:
+async def _streamed(spec: ServerSpec, means: Dependencies, noise: Noise) -> AsyncIterator[tuple[Any, Any]]:
     async with (
         means.http(spec, noise) as client,
         streamable_http_client(spec.url, http_client=client, max_sse_event_size=LARGEST) as streams,
@@ -272,7 +274,7 @@ def _answer_roots(roots: Sequence[str]) -> ListRootsFnT:
     return answer
 
 
-def _log_for(server: str, means: Means) -> LoggingFnT:
+def _log_for(server: str, means: Dependencies) -> LoggingFnT:
     async def log(params: types.LoggingMessageNotificationParams) -> None:
         if means.log is not None:
             means.log(server, one_line(f"{params.level}: {params.data}", 1_000))

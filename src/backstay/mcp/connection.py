@@ -17,7 +17,7 @@ from backstay.logic.secrets.redact import Redactor
 from backstay.logic.text.untrusted import one_line
 from backstay.mcp.catalog import Lists
 from backstay.mcp.client import FAILURES, Link, Listed, leaves, opened, words_of
-from backstay.mcp.dependencies import Means, Noise
+from backstay.mcp.dependencies import Dependencies, Noise
 from backstay.mcp.results import ImageType, Shorten, call_output, nonsense, prompt_output, resource_output
 from backstay.mcp.spec import ServerSpec
 from backstay.ports import ToolContext, ToolOutput
@@ -54,7 +54,7 @@ class Status(Struct, frozen=True, kw_only=True):
 class Connection:
     """A server, reached by `run` in a task of its own."""
 
-    def __init__(self, spec: ServerSpec, means: Means, changed: Callable[[Lists], Awaitable[None]]) -> None:
+    def __init__(self, spec: ServerSpec, means: Dependencies, changed: Callable[[Lists], Awaitable[None]]) -> None:
         self.spec = spec
         self._means = means
         self._changed = changed

@@ -93,7 +93,7 @@ async def _unguarded(work: Work) -> str:
     return ""
 
 
-class Means(Struct, frozen=True, kw_only=True):
+class Dependencies(Struct, frozen=True, kw_only=True):
     """Everything outside that connections use."""
 
     programs: Programs

@@ -1,6 +1,6 @@
 """The servers of a session: connected side by side, and what they offer put together.
 
-    async with Servers(specs, means, pins=PinBook(data)) as servers:
+    async with Servers(specs, means, pins=PinStore(data)) as servers:
         servers.tools, servers.resources, servers.prompts, servers.instructions, servers.status
 
 No server makes opening fail, and none keeps it waiting longer than its own deadline. The official client is loaded only when there is a
@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from backstay.logic.text.untrusted import framed
 from backstay.mcp.catalog import Lists, Offer, Prompt, Resource, ToolOffer, read_offer
-from backstay.mcp.dependencies import Means, Pins
+from backstay.mcp.dependencies import Dependencies, Pins
 from backstay.mcp.names import server_names
 from backstay.mcp.spec import ServerSpec
 from backstay.mcp.tool import Run, ServerTool
@@ -66,7 +66,7 @@ class Servers:
     def __init__(
         self,
         specs: Sequence[ServerSpec],
-        means: Means,
+        means: Dependencies,
         *,
         pins: Pins | None = None,
         on_change: Callable[[str], None] | None = None,

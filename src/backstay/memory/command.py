@@ -66,7 +66,7 @@ def memory_command(
     if by != "user" and found.writes and mode == "plan":
         return refused("Nothing is written in plan mode, and a memory neither. Propose it after the plan.")
     try:
-        return _ANSWERS[name](_Asked(memory, rest, by, turn, used))
+        return _ANSWERS[name](_MemoryRequest(memory, rest, by, turn, used))
     except UserError as exc:
         return refused(str(exc))
 
@@ -82,7 +82,7 @@ def usage(by: By) -> str:
     return "\n".join(f"{each.usage}: {each.does}" for each in SUBCOMMANDS.values() if by == "user" or each.for_model)
 
 
-class _Asked(Struct, frozen=True):
+class _MemoryRequest(Struct, frozen=True):
     memory: Memory
     rest: str
     by: By
@@ -94,7 +94,7 @@ class _Asked(Struct, frozen=True):
         return self.by != "user"
 
 
-def _list(asked: _Asked) -> MemoryAnswer:
+def _list(asked: _MemoryRequest) -> MemoryAnswer:
     seen, topics, entries = asked.memory.index(), asked.memory.topics(), asked.memory.entries()
     if not seen.text.strip() and not topics:
         return MemoryAnswer(message="Nothing is remembered here.", data={"entries": (), "topics": ()})
@@ -107,7 +107,7 @@ def _list(asked: _Asked) -> MemoryAnswer:
     )
 
 
-def _show(asked: _Asked) -> MemoryAnswer:
+def _show(asked: _MemoryRequest) -> MemoryAnswer:
     if not asked.rest:
         return refused("Say which topic: /memory show TOPIC")
     found = asked.memory.topic(asked.rest)
@@ -123,7 +123,7 @@ def _show(asked: _Asked) -> MemoryAnswer:
     )
 
 
-def _add(asked: _Asked) -> MemoryAnswer:
+def _add(asked: _MemoryRequest) -> MemoryAnswer:
     place = _PLACE.match(asked.rest)
     kind, topic = place.groups() if place else ("project", GENERAL)
     text = asked.rest[place.end() :] if place else asked.rest
@@ -132,7 +132,7 @@ def _add(asked: _Asked) -> MemoryAnswer:
     return asked.memory.add(text, by=asked.by, kind=kind, topic=topic, turn=asked.turn)
 
 
-def _pending(asked: _Asked) -> MemoryAnswer:
+def _pending(asked: _MemoryRequest) -> MemoryAnswer:
     found = asked.memory.pending()
     lines = [f"{each.id}  ({each.kind}/{each.topic}) {each.text}  [{each.by}]" for each in found.waiting]
     words = "\n".join(lines) or "Nothing waits."
@@ -141,20 +141,20 @@ def _pending(asked: _Asked) -> MemoryAnswer:
     )
 
 
-def _approve(asked: _Asked) -> MemoryAnswer:
+def _approve(asked: _MemoryRequest) -> MemoryAnswer:
     if not asked.rest:
         return refused("Say which one: /memory approve ID. See: /memory pending")
     return asked.memory.approve(asked.rest, by=asked.by)
 
 
-def _reject(asked: _Asked) -> MemoryAnswer:
+def _reject(asked: _MemoryRequest) -> MemoryAnswer:
     memory, _, why = asked.rest.partition(" ")
     if not memory:
         return refused("Say which one: /memory reject ID [why]. See: /memory pending")
     return asked.memory.reject(memory, by=asked.by, why=why)
 
 
-def _used(asked: _Asked) -> MemoryAnswer:
+def _used(asked: _MemoryRequest) -> MemoryAnswer:
     names = asked.used.references
     return MemoryAnswer(
         message=f"Used in this session: {', '.join(names)}." if names else "Nothing was used in this session.",
@@ -162,7 +162,7 @@ def _used(asked: _Asked) -> MemoryAnswer:
     )
 
 
-_ANSWERS: Final[Mapping[str, Callable[[_Asked], MemoryAnswer]]] = {
+_ANSWERS: Final[Mapping[str, Callable[[_MemoryRequest], MemoryAnswer]]] = {
     "list": _list,
     "show": _show,
     "add": _add,
@@ -181,5 +181,5 @@ def _unknown(name: str, by: By) -> str:
     return f"There is no /memory {name[:40]!r}. There is: {known}."
 
 
-def _origin(asked: _Asked) -> str:
+def _origin(asked: _MemoryRequest) -> str:
     return " ".join(filter(None, (asked.by, asked.turn)))

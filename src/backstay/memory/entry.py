@@ -28,7 +28,7 @@ _HEAD: Final = re.compile(r"- \[(\d{4}-\d\d-\d\d)\] \(([a-z]{1,20})/([^\s()/]{1,
 _ORIGIN: Final = ("by", "approved", "session", "turn")
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A memory and where it comes from."""
 
     kind: str
@@ -75,21 +75,21 @@ def is_memory_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def line_of(entry: Entry) -> str:
+def line_of(entry: MemoryEntry) -> str:
     """The line of a memory in the index and in its topic."""
     origin = [f"{name}={quote(value, safe='')}" for name in _ORIGIN if (value := getattr(entry, name))]
     comment = f" <!-- {' '.join((entry.id, *origin))} -->" if entry.id else ""
     return f"- [{entry.date}] ({entry.kind}/{entry.topic}) {entry.text}{comment}"
 
 
-def entry_of(line: str) -> Entry | None:
+def entry_of(line: str) -> MemoryEntry | None:
     """The memory in a line; None when the line is something else."""
     head = _HEAD.match(line[:300])
     if head is None or len(line) > _LONGEST_LINE:
         return None
     date, kind, topic = head.groups()
     text, words = _parted(line[head.end() :].strip())
-    return Entry(kind=kind, topic=topic, text=clean(text), date=date, id="".join(words[:1]), **_origin(words[1:]))
+    return MemoryEntry(kind=kind, topic=topic, text=clean(text), date=date, id="".join(words[:1]), **_origin(words[1:]))
 
 
 def day_of(line: str) -> str:

@@ -51,14 +51,14 @@ class MemoryFolder:
         return tuple(sorted(name for name in names if name.isprintable())[:MOST_TOPICS])
 
     @contextmanager
-    def changing(self) -> Iterator["Changing"]:
+    def changing(self) -> Iterator["FolderChange"]:
         """Be the only one who changes these files. The folders are made when they are missing."""
         with self._entered(make=True) as folder:
             assert folder is not None
             _lock(folder, self.path)
             with self._entered(topic=True, make=True) as topics:
                 assert topics is not None
-                yield Changing(self, folder, topics)
+                yield FolderChange(self, folder, topics)
 
     def place(self, name: str, *, topic: bool) -> str:
         """Where a file is, for messages."""
@@ -84,7 +84,7 @@ class MemoryFolder:
             yield handle
 
 
-class Changing:
+class FolderChange:
     """The files while nobody else changes them."""
 
     def __init__(self, files: MemoryFolder, folder: int, topics: int) -> None:

@@ -14,7 +14,7 @@ from backstay.memory.entry import (
     GENERAL,
     KINDS,
     LONGEST,
-    Entry,
+    MemoryEntry,
     clean,
     day_of,
     entry_of,
@@ -24,7 +24,7 @@ from backstay.memory.entry import (
     slug,
 )
 from backstay.memory.excerpt import Window, told, window
-from backstay.memory.folder import INDEX, LARGEST, PENDING, Changing, MemoryFolder
+from backstay.memory.folder import INDEX, LARGEST, PENDING, FolderChange, MemoryFolder
 from backstay.memory.private_data import refusal
 from backstay.memory.proposals import MOST_WAITING, Candidate, Pending, Status, read_pending, replaced, written
 from backstay.ports import Clock
@@ -74,7 +74,7 @@ class Topic(NamedTuple):
     name: str
     seen: Window
     """The part that is shown."""
-    entries: tuple[Entry, ...]
+    entries: tuple[MemoryEntry, ...]
 
 
 class Memory:
@@ -122,7 +122,7 @@ class Memory:
         """The names of the topics."""
         return self._files.topics()
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[MemoryEntry, ...]:
         """The memories of the index, in its order."""
         return _entries(self._files.read(INDEX) or b"")
 
@@ -140,7 +140,7 @@ class Memory:
 
     def add(self, text: str, *, by: By, kind: str = "project", topic: str = GENERAL, turn: str = "") -> MemoryAnswer:
         """Save what the person says; propose what anybody else does. Secrets and personal numbers are refused."""
-        wanted = Entry(
+        wanted = MemoryEntry(
             kind=kind,
             topic=slug(topic),
             text=clean(text),
@@ -188,7 +188,7 @@ class Memory:
         noted = _noted("rejected", _entry(candidate), reason=reason)
         return MemoryAnswer(message=f"Rejected {memory}.", data={"id": memory}, events=(noted,))
 
-    def _saved(self, files: Changing, wanted: Entry) -> MemoryAnswer:
+    def _saved(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
         """Put a memory into its topic, then into the index; what is there already stays, so trying again mends a crash in between."""
         index, topic = files.read(INDEX) or b"", files.read(f"{wanted.topic}.md", topic=True) or b""
         known = next((each for each in _entries(index) if sameness(each.text) == sameness(wanted.text)), None)
@@ -209,7 +209,7 @@ class Memory:
             events=(_noted("saved", wanted),),
         )
 
-    def _proposed(self, files: Changing, wanted: Entry) -> MemoryAnswer:
+    def _proposed(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
         """Put a proposal on the list. The very same one again, as after a crash, is answered as the first time and changes nothing."""
         pending = read_pending(files.read(PENDING), self.path / PENDING)
         candidate = next((each for each in pending.waiting if each.id == wanted.id), None)
@@ -228,7 +228,7 @@ class Memory:
             events=(_noted("queued", wanted),),
         )
 
-    def _known(self, files: Changing, pending: Pending, wanted: Entry) -> str:
+    def _known(self, files: FolderChange, pending: Pending, wanted: MemoryEntry) -> str:
         """Why a text need not be proposed; empty when it is new."""
         same = sameness(wanted.text)
         if any(sameness(each.text) == same for each in _entries(files.read(INDEX) or b"")):
@@ -240,7 +240,7 @@ class Memory:
                 return f"the person has rejected it, as {each.id}"
         return ""
 
-    def _waiting(self, files: Changing, memory: str) -> tuple[Pending, Candidate] | MemoryAnswer:
+    def _waiting(self, files: FolderChange, memory: str) -> tuple[Pending, Candidate] | MemoryAnswer:
         pending = read_pending(files.read(PENDING), self.path / PENDING)
         found = next((each for each in pending.candidates if each.id == memory), None)
         if found is None:
@@ -249,7 +249,7 @@ class Memory:
             return refused(f"{memory} is {found.status} already.")
         return pending, found
 
-    def _approved(self, files: Changing, pending: Pending, candidate: Candidate) -> MemoryAnswer:
+    def _approved(self, files: FolderChange, pending: Pending, candidate: Candidate) -> MemoryAnswer:
         """Save first, then say so in the list of proposals: after a crash in between, approving again ends it."""
         entry = msgspec.structs.replace(_entry(candidate), date=self._now()[:10], approved="user")
         if problem := _problem(entry, said=f"{entry.topic} {entry.text}"):
@@ -260,7 +260,7 @@ class Memory:
         return msgspec.structs.replace(saved, events=(_noted("approved", entry), *saved.events))
 
     def _decide(
-        self, files: Changing, pending: Pending, candidate: Candidate, status: Status, *, reason: str = ""
+        self, files: FolderChange, pending: Pending, candidate: Candidate, status: Status, *, reason: str = ""
     ) -> None:
         decided = msgspec.structs.replace(
             candidate, status=status, updated_at=self._now(), decided_by="user", decision_reason=reason
@@ -271,7 +271,7 @@ class Memory:
         return iso(self._clock.now())
 
 
-def _entries(content: bytes) -> tuple[Entry, ...]:
+def _entries(content: bytes) -> tuple[MemoryEntry, ...]:
     lines = content[:LARGEST].decode("utf-8-sig", "replace").split("\n")
     return tuple(entry for line in lines if (entry := entry_of(line)) is not None)
 
@@ -289,7 +289,7 @@ def _with_line(content: bytes, line: str, heading: str) -> bytes:
     return b"\n".join([*lines[:at], line.encode(), *lines[at:]])
 
 
-def _problem(entry: Entry, *, said: str) -> str:
+def _problem(entry: MemoryEntry, *, said: str) -> str:
     """Why a memory is not kept; empty when it may be. Never repeats the text."""
     if not entry.text:
         return "there is no text"
@@ -298,11 +298,11 @@ def _problem(entry: Entry, *, said: str) -> str:
     return refusal(said) or refusal(entry.text)
 
 
-def _id_of(entry: Entry) -> str:
+def _id_of(entry: MemoryEntry) -> str:
     return memory_id(session=entry.session, turn=entry.turn, kind=entry.kind, topic=entry.topic, text=entry.text)
 
 
-def _candidate(entry: Entry, now: str) -> Candidate:
+def _candidate(entry: MemoryEntry, now: str) -> Candidate:
     return Candidate(
         id=entry.id,
         kind=entry.kind,
@@ -315,8 +315,8 @@ def _candidate(entry: Entry, now: str) -> Candidate:
     )
 
 
-def _entry(candidate: Candidate) -> Entry:
-    return Entry(
+def _entry(candidate: Candidate) -> MemoryEntry:
+    return MemoryEntry(
         kind=candidate.kind,
         topic=candidate.topic,
         text=candidate.text,
@@ -328,7 +328,7 @@ def _entry(candidate: Candidate) -> Entry:
     )
 
 
-def _noted(act: MemoryAct, entry: Entry, *, reason: str = "", hide: bool = False) -> MemoryNoted:
+def _noted(act: MemoryAct, entry: MemoryEntry, *, reason: str = "", hide: bool = False) -> MemoryNoted:
     return MemoryNoted(
         act=act,
         memory=entry.id,

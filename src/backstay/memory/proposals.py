@@ -59,7 +59,7 @@ def read_pending(content: bytes | None, path: Path) -> Pending:
     if content is None:
         return Pending()
     try:
-        outer = msgspec.json.decode(content, type=_File)
+        outer = msgspec.json.decode(content, type=_ProposalsFile)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise UserError(f"{path}:{_line(content, exc)}: {exc}. Mend the file or move it away.") from exc
     good: dict[str, Candidate] = {}
@@ -95,7 +95,7 @@ def replaced(pending: Pending, candidate: Candidate) -> Pending:
     return msgspec.structs.replace(pending, candidates=(*others, candidate))
 
 
-class _File(msgspec.Struct, frozen=True):
+class _ProposalsFile(msgspec.Struct, frozen=True):
     version: Literal[1]
     records: list[msgspec.Raw] = []
 

@@ -1,7 +1,6 @@
 """What a call would do, as the policy sees it: where it happens, the commands it runs, the files it touches.
 
-These are the words between those who read calls (`logic/shell/`), those who look at the file system (`workspaces/looking.py`), and the
-one who judges (`logic/permissions/`). Nothing here decides anything.
+`permissions/shell/` fills them from the call, `sandbox/resolve_paths.py` from the file system; `permissions/judge.py` decides about them.
 """
 
 from collections.abc import Mapping
@@ -98,7 +97,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     network: bool = False
     """Whether it talks to other machines."""
     proved: bool = False
-    """Whether `does` and `accesses` are all that it does, by the tables of `logic/unasked`. Only such a command is allowed unasked."""
+    """Whether `does` and `accesses` are all that it does, by the tables of `permissions/unasked/`; only then is it allowed unasked."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +105,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
     commands: tuple[Command, ...] = ()
     outside: str = ""
-    """Why the text is not in the small grammar of `logic/unasked`; then no mode and no rule with a pattern allows it."""
+    """Why the text is not in the small grammar of `permissions/unasked/`; then no mode and no rule with a pattern allows it."""
     handed: tuple[Command, ...] = ()
     """What may stand in texts that a program may hand to a shell (`PAGER='...' git log`); what denies is looked for there, nothing else."""
     problem: str = ""

@@ -27,20 +27,20 @@ class Grants(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     taint: frozenset[Taint] = frozenset()
 
 
-def fold_consent(consent: Grants, record: Recorded, calls: Calls) -> Grants:
-    """`consent` after `record`; `calls` are those that were open before it."""
+def fold_grants(held: Grants, record: Recorded, calls: Calls) -> Grants:
+    """Fold `record` into the grants and the taint; `calls` are those that were open before it."""
     match record.event:
         case PermissionAnswered(allowed=True, call=call, grant=grant, rules=rules, args=args) if grant != "once":
             if rules:
-                return replace(consent, rules=(*consent.rules, *(each for each in rules if each not in consent.rules)))
+                return replace(held, rules=(*held.rules, *(each for each in rules if each not in held.rules)))
             mine = {seen_as(c.name, args or c.args, None if args else c.facts) for c in calls if c.id == call}
-            return replace(consent, grants=consent.grants | mine)
+            return replace(held, grants=held.grants | mine)
         case GrantsCleared():
-            return replace(consent, grants=frozenset(), rules=())
+            return replace(held, grants=frozenset(), rules=())
         case ToolStarted(call=call) | ChildStarted(call=call):
             met = {taint for c in calls if c.id == call for taint in c.taints}
-            return replace(consent, taint=consent.taint | met) if not met <= consent.taint else consent
+            return replace(held, taint=held.taint | met) if not met <= held.taint else held
         case Started(taint=taint) | ChildFinished(taint=taint) | TaintMet(taints=taint) if taint:
-            return replace(consent, taint=consent.taint | set(taint))
+            return replace(held, taint=held.taint | set(taint))
         case _:
-            return consent
+            return held

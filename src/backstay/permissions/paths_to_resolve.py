@@ -1,4 +1,4 @@
-"""What must be looked at before a call can be weighed, and what the search tools must not show."""
+"""What must be looked at before a call can be judged, and what the search tools must not show."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -19,7 +19,7 @@ from backstay.vocab.rules import Rule
 def paths_to_resolve(
     call: Call, ground: CallSite, rules: Sequence[Rule] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The absolute paths of a call, as written, and the patterns in it: `Ground.links` and `Ground.globs` should know them.
+    """The absolute paths of a call, as written, and the patterns in it: `CallSite.links` and `CallSite.globs` should know them.
 
     Also what tells whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
     """

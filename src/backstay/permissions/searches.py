@@ -1,6 +1,6 @@
 """Commands that read files which they do not name: what is below a folder, and what `find` hands to `xargs`.
 
-Which sensitive files are there is looked up before the call is weighed, under a pattern of this module's own in `Ground.globs`. Flags
+Which sensitive files are there is looked up before the call is judged, under a pattern of this module's own in `CallSite.globs`. Flags
 narrow what a search opens (`--include`, `-g`, hidden files left out); flags that are not known narrow nothing.
 """
 
@@ -84,7 +84,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The name under which `Ground.globs` has what was found. No path begins like it."""
+        """The name under which `CallSite.globs` has what was found. No path begins like it."""
         mark = f"<{self.which}{', each' if self.each else ''}{', and before' if self.past else ''} {len(self.folder)}>"
         return mark + self.folder + "\n".join(self.patterns)
 
@@ -217,7 +217,7 @@ def _may_reach(rule: Rule, folder: str, ground: CallSite) -> bool:
 
 
 def from_the_root(access: Access, command: Command | None, ground: CallSite) -> str:
-    """The name under which `Ground.globs` has the file that `REVISION:path` means; empty for any other access.
+    """The name under which `CallSite.globs` has the file that `REVISION:path` means; empty for any other access.
 
     git takes the path from the root of the repository, which the working folder may lie below, unless it begins with a dot.
     """
@@ -242,7 +242,7 @@ _OF_A_REVISION: Final = re.compile(r"(?!-).*:(?!\.{1,2}/)([^:(!^/][^:]*)", re.DO
 
 
 def handed_over(access: Access) -> str:
-    """The name under which `Ground.globs` has what is strange among the files that `find FOLDER -name NAME` prints; empty for any other.
+    """The name under which `CallSite.globs` has what is strange among the files that `find FOLDER -name NAME` prints; empty for any other.
 
     Where a program reads more of them than can be named, these and the searches of the folder tell what it may meet.
     """

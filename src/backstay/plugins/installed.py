@@ -30,7 +30,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When, in microseconds since 1970."""
 
 
-class _Book(msgspec.Struct, kw_only=True):
+class _InstalledFile(msgspec.Struct, kw_only=True):
     version: int = 1
     plugins: dict[str, tuple[Installed, ...]] = {}
 
@@ -47,7 +47,7 @@ class InstalledPlugins:
     def __init__(self, data: Path) -> None:
         self.folder = data / "plugins"
         path, action = self.folder / "installed_plugins.json", "change which plugins are installed"
-        self._book = Book(path, _Book, "install your plugins", person=action)
+        self._book = Book(path, _InstalledFile, "install your plugins", person=action)
 
     def read(self) -> dict[PluginId, tuple[Installed, ...]]:
         """Everything that is installed. Raise `UserError` when the book cannot be believed."""

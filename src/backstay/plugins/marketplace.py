@@ -26,7 +26,7 @@ from backstay.plugins.install.sources import (
 )
 from backstay.plugins.manifest import COMPONENTS, OURS, author_of, read_object
 from backstay.plugins.plugin import contained, is_inside
-from backstay.plugins.tree import Limits, copy_tree, remove_tree
+from backstay.plugins.tree import TreeLimits, copy_tree, remove_tree
 from backstay.system.files import make_folder
 from backstay.vocab.errors import UserError
 
@@ -230,7 +230,7 @@ class KnownMarketplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return self.updated > 0 or isinstance(self.source, FolderSource)
 
 
-class _Book(msgspec.Struct, kw_only=True):
+class _MarketplacesFile(msgspec.Struct, kw_only=True):
     version: int = 1
     default: str = DEFAULT
     marketplaces: dict[str, KnownMarketplace] = msgspec.field(
@@ -248,7 +248,7 @@ class KnownMarketplaces:
     def __init__(self, data: Path) -> None:
         self.folder = data / "plugins"
         path, action = self.folder / "known_marketplaces.json", "change which marketplaces are known"
-        self._book = Book(path, _Book, "add your marketplaces", person=action)
+        self._book = Book(path, _MarketplacesFile, "add your marketplaces", person=action)
 
     def known(self) -> dict[str, KnownMarketplace]:
         """Every marketplace, by its name. Raise `UserError` when the book cannot be believed."""
@@ -308,7 +308,7 @@ def known_with(book: KnownMarketplaces, extra: Mapping[str, Source]) -> dict[str
     return {**{name: KnownMarketplace(source=source) for name, source in extra.items()}, **book.known()}
 
 
-LIMITS: Final = Limits(files=50_000, total=1024**3)
+LIMITS: Final = TreeLimits(files=50_000, total=1024**3)
 """A marketplace may hold all of its plugins."""
 
 

@@ -20,7 +20,7 @@ _SWEPT: Final = "__pycache__"
 _PIECE: Final = 1 << 20
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class TreeLimits(Struct, frozen=True, kw_only=True):
     """How much a plugin may be."""
 
     files: int = 10_000
@@ -30,10 +30,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     depth: int = 24
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = TreeLimits()
 
 
-class _Entry(Struct, frozen=True, kw_only=True):
+class _TreeEntry(Struct, frozen=True, kw_only=True):
     """One file, folder or link of a tree."""
 
     kind: Literal["file", "folder", "link"]
@@ -45,7 +45,7 @@ class _Entry(Struct, frozen=True, kw_only=True):
     target: str = ""
 
 
-def tree_digest(folder: Path, limits: Limits = LIMITS, *, sweep: bool = False) -> str:
+def tree_digest(folder: Path, limits: TreeLimits = LIMITS, *, sweep: bool = False) -> str:
     """The SHA-256 over every name, kind and byte below `folder`. Raise `UserError` for what a plugin cannot hold.
 
     With `sweep`, compiled Python that programs of the plugin left there is removed first: it was never part of it.
@@ -57,7 +57,7 @@ def tree_digest(folder: Path, limits: Limits = LIMITS, *, sweep: bool = False) -
     return hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def copy_tree(source: Path, target: Path, limits: Limits = LIMITS, *, tolerant: bool = False) -> int:
+def copy_tree(source: Path, target: Path, limits: TreeLimits = LIMITS, *, tolerant: bool = False) -> int:
     """Copy what is below `source` into the new folder `target`, for this user alone; return how many files that is.
 
     Links that stay inside are kept. Raise `UserError`, with its name, for a link that leads out, a device or a pipe, or too much;
@@ -87,8 +87,8 @@ def remove_tree(folder: Path) -> None:
 
 
 def _walk(
-    top: Path, limits: Limits, *, left_out: tuple[str, ...], sweep: bool = False, tolerant: bool = False
-) -> Iterator[_Entry]:
+    top: Path, limits: TreeLimits, *, left_out: tuple[str, ...], sweep: bool = False, tolerant: bool = False
+) -> Iterator[_TreeEntry]:
     """The entries below `top`, a folder before what is in it. Folders are gone through by handles, so that none is swapped for a link."""
     files = total = 0
     failed: list[OSError] = []
@@ -125,20 +125,20 @@ def _is_swept(found: os.stat_result, path: Path) -> bool:
     return True
 
 
-def _entry(top: Path, name: str, path: str, found: os.stat_result, handle: int) -> Iterator[_Entry]:
+def _entry(top: Path, name: str, path: str, found: os.stat_result, handle: int) -> Iterator[_TreeEntry]:
     if stat.S_ISDIR(found.st_mode):
-        yield _Entry(kind="folder", path=path)
+        yield _TreeEntry(kind="folder", path=path)
     elif stat.S_ISLNK(found.st_mode):
         target = os.readlink(name, dir_fd=handle)
         if _is_odd(top, path, found):
             raise UserError(
                 f"The link {path!r} in {str(top)!r} leads to {target!r}, out of it or nowhere. It is refused."
             )
-        yield _Entry(kind="link", path=path, target=target)
+        yield _TreeEntry(kind="link", path=path, target=target)
     elif stat.S_ISREG(found.st_mode):
         content = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
         try:
-            yield _Entry(kind="file", path=path, runs=bool(found.st_mode & stat.S_IXUSR), content=content)
+            yield _TreeEntry(kind="file", path=path, runs=bool(found.st_mode & stat.S_IXUSR), content=content)
         finally:
             os.close(content)
     else:
@@ -153,7 +153,7 @@ def _is_odd(top: Path, path: str, found: os.stat_result) -> bool:
     return os.path.isabs(os.readlink(place)) or not is_inside(top, place) or not place.exists()
 
 
-def _pieces(entry: _Entry, limits: Limits) -> Iterator[bytes]:
+def _pieces(entry: _TreeEntry, limits: TreeLimits) -> Iterator[bytes]:
     """The bytes of an open file; one that grows while it is read has an end here too."""
     left = limits.one + 1
     while left > 0 and (piece := os.read(entry.content, min(_PIECE, left))):
@@ -163,19 +163,19 @@ def _pieces(entry: _Entry, limits: Limits) -> Iterator[bytes]:
         raise UserError(f"{entry.path!r} is too much for a plugin: {_words(limits)}.")
 
 
-def _hash_of(entry: _Entry, limits: Limits) -> str:
+def _hash_of(entry: _TreeEntry, limits: TreeLimits) -> str:
     seen = hashlib.sha256()
     for piece in _pieces(entry, limits):
         seen.update(piece)
     return seen.hexdigest()
 
 
-def _copy_file(entry: _Entry, place: Path, limits: Limits) -> None:
+def _copy_file(entry: _TreeEntry, place: Path, limits: TreeLimits) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(place, flags, 0o700 if entry.runs else 0o600), "wb") as file:
         for piece in _pieces(entry, limits):
             file.write(piece)
 
 
-def _words(limits: Limits) -> str:
+def _words(limits: TreeLimits) -> str:
     return f"at most {limits.files:,} files, {limits.total // 1024**2} MiB in all and {limits.one // 1024**2} MiB in one file"

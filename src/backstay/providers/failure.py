@@ -27,7 +27,7 @@ LONGEST: Final = 500
 """Characters of a provider's own words in a message."""
 
 
-class Complaint(Struct, frozen=True, kw_only=True):
+class ProviderComplaint(Struct, frozen=True, kw_only=True):
     """An error as a provider said it."""
 
     message: str
@@ -43,7 +43,7 @@ class Complaint(Struct, frozen=True, kw_only=True):
 
 def failure(key: str, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Say what an answer that is not a success means. `key` names the variable that the provider's key is read from."""
-    complaint = _in_body(body) or Complaint(message=page_words(body))
+    complaint = _in_body(body) or ProviderComplaint(message=page_words(body))
     kind = _kind(complaint, status)
     low = {name.lower(): value.strip() for name, value in headers.items()}
     words = _tidy(complaint.message) or f"The provider answered with status {status} and said nothing."
@@ -51,9 +51,9 @@ def failure(key: str, status: int, headers: Mapping[str, str], body: bytes) -> P
     return ProviderError(kind, sentences(words, advice), retry_after_s=_wait(kind, complaint, low))
 
 
-def broken_off(complaint: Complaint | None) -> ProviderError:
+def broken_off(complaint: ProviderComplaint | None) -> ProviderError:
     """Say what an error in the place of an answer, or in the middle of one, means."""
-    complaint = complaint or Complaint(message="")
+    complaint = complaint or ProviderComplaint(message="")
     kind = _kind(complaint, 0)
     words = _tidy(complaint.message) or "it did not say why"
     said = f"The provider broke off{f' with {complaint.code}' if complaint.code else ''}: {words}"
@@ -61,7 +61,7 @@ def broken_off(complaint: Complaint | None) -> ProviderError:
     return ProviderError(kind, sentences(said, advice), retry_after_s=_wait(kind, complaint, {}))
 
 
-def complaint_in(said: object, *, named: bool = False) -> Complaint | None:
+def complaint_in(said: object, *, named: bool = False) -> ProviderComplaint | None:
     """Return the complaint in a decoded body or chunk, if it is one; `named` when something else says already that it is one."""
     if isinstance(said, list):
         said = next((each for each in said if isinstance(each, dict)), None)
@@ -115,7 +115,7 @@ _SOON: Final = re.compile(r"try again in ((?:\d+(?:\.\d+)?\s*(?:ms|s|m|h))+)", r
 _RESET: Final = re.compile(r"x-ratelimit-reset-(?:requests|tokens)|anthropic-ratelimit-.+-reset")
 
 
-def _in_body(body: bytes) -> Complaint | None:
+def _in_body(body: bytes) -> ProviderComplaint | None:
     """The complaint of a body: a document, or an event of a stream."""
     for text in (body, *(line[5:] for line in body.splitlines() if line.startswith(b"data:"))):
         try:
@@ -125,7 +125,7 @@ def _in_body(body: bytes) -> Complaint | None:
     return None
 
 
-def _complaint(error: Mapping[str, object], around: Mapping[str, object]) -> Complaint:
+def _complaint(error: Mapping[str, object], around: Mapping[str, object]) -> ProviderComplaint:
     metadata, details = fields_in(error, "metadata"), objects_in(error, "details")
     holders = [error, around, metadata, fields_in(error, "innererror"), *details]
     codes = [holder.get(key) for holder in holders for key in _CODES]
@@ -135,7 +135,7 @@ def _complaint(error: Mapping[str, object], around: Mapping[str, object]) -> Com
     text = " ".join(
         each if isinstance(each, str) else json_text(each) for each in (message, metadata.get("raw")) if each
     )
-    return Complaint(
+    return ProviderComplaint(
         message=mended(text),
         code=next((name for name in names if name != "error" and not name.isdecimal()), ""),
         words=frozenset(name.lower() for name in (*names, *(("moderation",) if metadata.get("reasons") else ()))),
@@ -144,7 +144,7 @@ def _complaint(error: Mapping[str, object], around: Mapping[str, object]) -> Com
     )
 
 
-def _kind(complaint: Complaint, status: int) -> ErrorKind:
+def _kind(complaint: ProviderComplaint, status: int) -> ErrorKind:
     status = status if status >= 400 else complaint.status
     said = {_KINDS[word] for word in complaint.words if word in _KINDS}
     if "context_overflow" in said or status == 413:
@@ -165,11 +165,11 @@ def _kind(complaint: Complaint, status: int) -> ErrorKind:
     return by_status if by_status != "unknown" else next((kind for kind in _CODES_OF_KINDS if kind in said), by_status)
 
 
-def _is_unpaid(complaint: Complaint) -> bool:
+def _is_unpaid(complaint: ProviderComplaint) -> bool:
     return any(word.startswith("billing") for word in complaint.words)
 
 
-def _advice(complaint: Complaint, kind: ErrorKind, status: int, key: str) -> str:
+def _advice(complaint: ProviderComplaint, kind: ErrorKind, status: int, key: str) -> str:
     spent = status == 402 or _is_unpaid(complaint) or "insufficient_quota" in complaint.words
     if spent or (kind == "bad_request" and _UNPAID.search(complaint.message)):
         return "The quota or credit of this account is used up: top it up, or switch to another model."
@@ -180,7 +180,7 @@ def _advice(complaint: Complaint, kind: ErrorKind, status: int, key: str) -> str
     return ""
 
 
-def _wait(kind: ErrorKind, complaint: Complaint, low: Mapping[str, str]) -> float | None:
+def _wait(kind: ErrorKind, complaint: ProviderComplaint, low: Mapping[str, str]) -> float | None:
     """How many seconds the provider asks for, or until the limits that are used up begin anew."""
     asked = complaint.wait if complaint.wait is not None else retry_after(low)
     if asked is not None or kind != "rate_limit":

@@ -17,7 +17,7 @@ from backstay.vocab.errors import ErrorKind, ProviderError
 FaultKind = Literal["error", "cut", "double", "stall"]
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
     """Something that goes wrong with one answer, once `after` deltas have come through, or just before its reply.
 
     `error` raises a `ProviderError`, `cut` ends the stream without a reply, `double` sends a delta twice, `stall`
@@ -37,14 +37,14 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind in ("error", "cut")
 
 
-FaultPlan = Callable[[int], Fault | None]
+FaultPlan = Callable[[int], ProviderFault | None]
 """What goes wrong at a position of the session."""
 
 
-def planned(*faults: Fault | None) -> FaultPlan:
+def planned(*faults: ProviderFault | None) -> FaultPlan:
     """Hurt the answers one after another as told; None, and whatever comes after the last, goes well."""
 
-    def plan(position: int) -> Fault | None:
+    def plan(position: int) -> ProviderFault | None:
         return faults[position] if position < len(faults) else None
 
     return plan
@@ -53,11 +53,11 @@ def planned(*faults: Fault | None) -> FaultPlan:
 def seeded(seed: int, *, rate: float = 0.3, kinds: tuple[FaultKind, ...] = ("error", "cut", "double")) -> FaultPlan:
     """Hurt a share of the answers as chance says; the same seed says the same."""
 
-    def plan(position: int) -> Fault | None:
+    def plan(position: int) -> ProviderFault | None:
         chance = random.Random(f"{seed}/{position}")
         if chance.random() >= rate:
             return None
-        return Fault(
+        return ProviderFault(
             kind=chance.choice(kinds),
             after=chance.randrange(8),
             error=chance.choice(_PASSING),
@@ -96,7 +96,7 @@ class FlakyModel(ModelAround):
                 passed += 1
                 yield item
 
-    async def _suffer(self, fault: Fault) -> None:
+    async def _suffer(self, fault: ProviderFault) -> None:
         if fault.kind == "error":
             message = f"A fault was put in on purpose: {fault.error!r}."
             raise ProviderError(fault.error, message, retry_after_s=fault.retry_after_s)

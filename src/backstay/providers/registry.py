@@ -215,7 +215,7 @@ def catalog_facts(name: str) -> ModelFacts:
     return found
 
 
-class _Place(msgspec.Struct, frozen=True, kw_only=True):
+class _Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where to ask, and where the key for it is."""
 
     url: str
@@ -238,18 +238,18 @@ def key_variable(address: str) -> str:
     return "BACKSTAY_API_KEY_" + re.sub(r"[^A-Z0-9_]", lambda found: f"_X{ord(found[0]):X}_", host) + port
 
 
-def _place(provider: Provider, parts: ModelName, environment: Mapping[str, str]) -> _Place:
+def _place(provider: Provider, parts: ModelName, environment: Mapping[str, str]) -> _Endpoint:
     if parts.address:
-        place = _Place(url=parts.address, variables=(key_variable(parts.address),), environment=environment)
+        place = _Endpoint(url=parts.address, variables=(key_variable(parts.address),), environment=environment)
         if place.needs_key and not parts.address.lower().startswith("https://") and place.key():
             raise UserError(f"{parts.address!r} is asked in clear text, and a key does not travel that way. Use https.")
         return place
     url = _first(environment, provider.addresses) or provider.base_url
     check_address(url, f"the environment variable {' or '.join(provider.addresses)}")
-    return _Place(url=url, variables=provider.keys, environment=environment)
+    return _Endpoint(url=url, variables=provider.keys, environment=environment)
 
 
-def _key_now(name: str, place: _Place) -> str:
+def _key_now(name: str, place: _Endpoint) -> str:
     key = place.key()
     if place.needs_key and not key:
         raise ProviderError("auth", f"The key for {name!r} is gone. Put it into {place.variables[0]}.")

@@ -17,7 +17,7 @@ from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.rewrite import Moved, changed_blob, rewritten, without_contents
 from backstay.logic.state.content import as_stored_event, cited_blobs
 from backstay.ports import Clock, EventStore
-from backstay.secrets.scan import Cited, Scan, content_of, kinds_of
+from backstay.secrets.scan import Cited, SecretScan, content_of, kinds_of
 from backstay.stores.rewritable import ChangedPast, Rewritable
 from backstay.stores.trace.erase import change_trace
 from backstay.stores.trace.files import trace_folder
@@ -43,7 +43,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
 class _Rewriting(Struct):
     """The log of a session as it will be."""
 
-    look: Scan
+    look: SecretScan
     records: Sequence[Recorded]
     moved: dict[str, Moved] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
@@ -98,7 +98,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
         raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
     async with held(store, meta.id, "secrets erase") as lease:
         records = await whole_log(store, meta.id)
-        look = Scan(store, meta.id, eraser)
+        look = SecretScan(store, meta.id, eraser)
         if not await look.learn():
             return Erased(session=meta.id, store=store.url)
         kinds = kinds_of(await look.spots())

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from backstay.logic.secrets.erase import Eraser
 from backstay.ports import EventStore
-from backstay.secrets.scan import Scan, scan
+from backstay.secrets.scan import SecretScan, scan
 from backstay.vocab.specs import SessionMeta
 
 
@@ -20,7 +20,7 @@ class Family(Struct, frozen=True):
     async def teach(self, store: EventStore, eraser: Eraser) -> Eraser:
         """Let an eraser learn what any of them tells. Alone, a session is learned from when it is looked at."""
         for each in self.members if len(self.members) > 1 else ():
-            await Scan(store, each.id, eraser).learn()
+            await SecretScan(store, each.id, eraser).learn()
         return eraser
 
     async def with_secrets(self, store: EventStore, eraser: Eraser) -> "Family":

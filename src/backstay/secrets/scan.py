@@ -127,7 +127,7 @@ def kinds_of(spots: Iterable[SecretPlace]) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-class Scan(Struct):
+class SecretScan(Struct):
     """One look through everything of a session. `learn` is called first: what it finds is then found everywhere."""
 
     store: EventStore
@@ -196,7 +196,7 @@ def _text(content: bytes, about: Cited) -> str:
 
 async def scan(store: EventStore, meta: SessionMeta, eraser: Eraser) -> Findings:
     """Look for secrets in a session, and change nothing."""
-    look = Scan(store, meta.id, eraser)
+    look = SecretScan(store, meta.id, eraser)
     part = await store.read(meta.id, max(0, meta.seq - 1))
     problem = part.trouble.detail if part.trouble is not None else ""
     spots = await look.spots() if await look.learn() else ()

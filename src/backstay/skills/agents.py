@@ -8,8 +8,8 @@ import msgspec
 
 from backstay.logic.text.invisible import seen
 from backstay.skills.frontmatter import Fields, Patience, good_name, read_frontmatter
-from backstay.skills.problems import Problem, Unusable
-from backstay.skills.skill import EFFORTS, LONGEST_TEXT, Origin, Source, digest
+from backstay.skills.problems import SkillProblem, Unusable
+from backstay.skills.skill import EFFORTS, LONGEST_TEXT, FileOrigin, Source, digest
 from backstay.vocab.specs import MODES, Mode
 
 LONGEST_LISTED: Final = 1_536
@@ -63,8 +63,8 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 def read_agent(
-    content: bytes, file: PurePath, origin: Origin, patience: Patience | None = None
-) -> tuple[AgentDefinition, tuple[Problem, ...]]:
+    content: bytes, file: PurePath, origin: FileOrigin, patience: Patience | None = None
+) -> tuple[AgentDefinition, tuple[SkillProblem, ...]]:
     """The agent that a Markdown file describes, and warnings about it. Raise `Unusable` when it cannot be one.
 
     A list of tools that cannot be understood means no tools. A list of forbidden ones that cannot be understood makes the file unusable.

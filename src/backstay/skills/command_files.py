@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from backstay.skills.frontmatter import good_name
-from backstay.skills.problems import Problem, Unusable
+from backstay.skills.problems import SkillProblem, Unusable
 
 DEEPEST: Final = 6
 ENDING: Final = ".md"
@@ -25,13 +25,13 @@ def command_name(file: Path, top: Path) -> str:
 
 def markdown_files(
     top: Path, *, most: int, visit: Callable[[str], os.stat_result | None]
-) -> tuple[list[Path], list[Problem]]:
+) -> tuple[list[Path], list[SkillProblem]]:
     """The Markdown files of a folder, those of its folders after them, and what was left out. Links to folders are not followed.
 
     `visit` hears of every folder and file. Raise `OSError` when the folder itself cannot be looked into.
     """
     found: list[Path] = []
-    problems: list[Problem] = []
+    problems: list[SkillProblem] = []
     waiting = [(top, 1)]
     while waiting:
         folder, depth = waiting.pop(0)
@@ -57,7 +57,7 @@ def markdown_files(
     return found, problems
 
 
-def _entries(folder: Path, top: Path, most: int, problems: list[Problem]) -> "list[os.DirEntry[str]]":
+def _entries(folder: Path, top: Path, most: int, problems: list[SkillProblem]) -> "list[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as listing:
             return sorted(islice(listing, most + 1), key=lambda entry: entry.name)
@@ -68,5 +68,5 @@ def _entries(folder: Path, top: Path, most: int, problems: list[Problem]) -> "li
         return []
 
 
-def _warning(folder: Path, message: str) -> Problem:
-    return Problem(file=str(folder), line=1, message=message, severity="warning")
+def _warning(folder: Path, message: str) -> SkillProblem:
+    return SkillProblem(file=str(folder), line=1, message=message, severity="warning")

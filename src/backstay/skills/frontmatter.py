@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.logic.text.invisible import seen
-from backstay.skills.problems import Problem, Unusable
+from backstay.skills.problems import SkillProblem, Unusable
 from backstay.skills.yaml import BadYaml, Plain, Read, Value, read_yaml, typed
 
 LONGEST: Final = 16 * 1024
@@ -34,7 +34,7 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
     lines: Mapping[str, int]
     """The line of each key in the file."""
     body: str
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[SkillProblem, ...] = ()
 
     @property
     def present(self) -> bool:
@@ -101,7 +101,7 @@ def _text(content: bytes, file: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _read(yaml: str, file: str, strict: bool, patience: Patience | None) -> tuple[Read, tuple[Problem, ...]]:
+def _read(yaml: str, file: str, strict: bool, patience: Patience | None) -> tuple[Read, tuple[SkillProblem, ...]]:
     if patience is not None:
         patience.spend(len(yaml), file)
     try:
@@ -118,14 +118,14 @@ def _read(yaml: str, file: str, strict: bool, patience: Patience | None) -> tupl
     raise Unusable(file, broken.line + 1, f"{broken} Mend the frontmatter.")
 
 
-def _with_quotes(yaml: str, file: str) -> tuple[str, tuple[Problem, ...]]:
+def _with_quotes(yaml: str, file: str) -> tuple[str, tuple[SkillProblem, ...]]:
     """The frontmatter with its prose in quotes, and a warning for each text that got them. Every line stays where it is.
 
     People write a description of several paragraphs without a mark where it ends. It ends at the next key that means something, however
     that is spelled, so that no list of tools is ever taken for a part of it.
     """
     made: list[str] = []
-    warnings: list[Problem] = []
+    warnings: list[SkillProblem] = []
     lines = yaml.split("\n")
     at = 0
     while at < len(lines):
@@ -135,7 +135,7 @@ def _with_quotes(yaml: str, file: str) -> tuple[str, tuple[Problem, ...]]:
             at += 1
             continue
         message = f"The text of {found[1]!r} is not YAML and is taken as it stands. Put it in quotes."
-        warnings.append(Problem(file=file, line=at + 2, message=message, severity="warning"))
+        warnings.append(SkillProblem(file=file, line=at + 2, message=message, severity="warning"))
         end = next((place for place in range(at + 1, len(lines)) if _is_known(lines[place])), len(lines))
         text = "\n".join((found[2], *lines[at + 1 : end])).strip()
         made += (f"{found[1]}: {json.dumps(text, ensure_ascii=False)}", *[""] * (end - at - 1))
@@ -168,7 +168,7 @@ class Fields:
     def __init__(self, head: Frontmatter, file: str) -> None:
         """Raise `Unusable` when a key stands there in two spellings."""
         self.file = file
-        self.problems: list[Problem] = list(head.warnings)
+        self.problems: list[SkillProblem] = list(head.warnings)
         self._head = head
         self._keys: dict[str, str] = {}
         for key in head.values:
@@ -191,7 +191,7 @@ class Fields:
 
     def warn(self, key: str, message: str) -> None:
         """Note something that is odd about a key."""
-        self.problems.append(Problem(file=self.file, line=self.line(key), message=message, severity="warning"))
+        self.problems.append(SkillProblem(file=self.file, line=self.line(key), message=message, severity="warning"))
 
     def unusable(self, key: str, message: str) -> Unusable:
         """The error that says why the file cannot be used."""

@@ -11,7 +11,7 @@ from backstay.config.locations import claude_dir, home_dir
 from backstay.config.settings import config_dir
 from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.sandbox.project_root import project_root
-from backstay.skills.skill import Origin
+from backstay.skills.skill import FileOrigin
 
 if TYPE_CHECKING:
     from backstay.plugins.plugin import Plugin
@@ -47,7 +47,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     trusted: bool = False
     """Whether the person trusts the project."""
     seen: Mapping[str, str] | None = None
-    """What was looked at when the project was trusted, by `Survey.seen`: a file that is not there, or another, is not trusted."""
+    """The files that were seen when the project was trusted (`WorkspaceInventory.seen`): any other is not trusted."""
     plugins: tuple[PluginFolders, ...] = ()
 
 
@@ -56,7 +56,7 @@ class Folder(Struct, frozen=True, kw_only=True):
 
     path: Path
     what: What
-    origin: Origin
+    origin: FileOrigin
     within: Path | None = None
     """Nothing that a link leads out of this is read. None: links may lead anywhere."""
     label: str = field(default="")
@@ -122,7 +122,7 @@ def folders(sources: Sources) -> Iterator[Folder]:
 
 
 def _of_project(sources: Sources, name: str, what: What) -> Iterator[Folder]:
-    origin = Origin(source="project", trusted=sources.trusted)
+    origin = FileOrigin(source="project", trusted=sources.trusted)
     own = {sources.config, sources.claude, sources.home / ".agents"}
     for folder in _levels(sources):
         path = folder / name
@@ -142,12 +142,12 @@ def _levels(sources: Sources) -> Iterator[Path]:
 
 
 def _of_person(path: Path, what: What) -> Folder:
-    return Folder(path=path, what=what, origin=Origin(source="person"), label=str(path))
+    return Folder(path=path, what=what, origin=FileOrigin(source="person"), label=str(path))
 
 
 def _of_plugins(sources: Sources, what: What) -> Iterator[Folder]:
     for plugin in sources.plugins:
-        origin = Origin(source="plugin", plugin=plugin.name, plugin_root=str(plugin.root), plugin_data=plugin.data)
+        origin = FileOrigin(source="plugin", plugin=plugin.name, plugin_root=str(plugin.root), plugin_data=plugin.data)
         paths = {"skills": plugin.skills, "commands": plugin.commands, "agents": plugin.agents}[what]
         for path in paths:
             yield Folder(path=path, what=what, origin=origin, within=plugin.root, label=f"plugin {plugin.name}")

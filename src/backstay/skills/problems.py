@@ -9,7 +9,7 @@ from backstay.vocab.errors import UserError
 Severity = Literal["error", "warning"]
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class SkillProblem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is wrong with a file. With an error the file is left out; with a warning it is used."""
 
     file: str
@@ -29,4 +29,4 @@ class Unusable(UserError):
 
     def __init__(self, file: str, line: int, message: str) -> None:
         super().__init__(f"{file}:{line}: {message}")
-        self.problem = Problem(file=file, line=line, message=message)
+        self.problem = SkillProblem(file=file, line=line, message=message)

@@ -18,8 +18,8 @@ from backstay.skills.agents import BUILT_IN, AgentDefinition, read_agent
 from backstay.skills.command_files import ENDING, command_name, markdown_files
 from backstay.skills.frontmatter import Patience
 from backstay.skills.locations import Folder, Sources, folders
-from backstay.skills.problems import Problem, Unusable
-from backstay.skills.skill import LARGEST, SKILL_FILES, Origin, Skill, digest, read_command, read_skill
+from backstay.skills.problems import SkillProblem, Unusable
+from backstay.skills.skill import LARGEST, SKILL_FILES, FileOrigin, Skill, digest, read_command, read_skill
 from backstay.system.files import Stamp, has_changed, stamp_of
 from backstay.vocab.errors import UserError
 
@@ -42,7 +42,7 @@ class Found(Struct, frozen=True, kw_only=True):
     agents: tuple[AgentDefinition, ...] = BUILT_IN
     shadowed: tuple[Skill | AgentDefinition, ...] = ()
     """What has the name of something that goes before it."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SkillProblem, ...] = ()
     stamps: Mapping[str, Stamp] = field(default_factory=dict)
     """What was looked at, and how it was then."""
 
@@ -81,7 +81,7 @@ async def scan(sources: Sources) -> Found:
 
 def scan_now(sources: Sources) -> Found:
     """As `scan`, in the thread that asks."""
-    look = _Look(sources)
+    look = _FolderScan(sources)
     for folder in folders(sources):
         look.into(folder)
     skills, hidden_skills = _first(look.skills)
@@ -105,13 +105,13 @@ class _Allowance:
         self.patience = Patience(MOST_CHARACTERS)
 
 
-class _Look:
+class _FolderScan:
     """Looks into folders, within bounds."""
 
     def __init__(self, sources: Sources) -> None:
         self.skills: list[Skill] = []
         self.agents: list[AgentDefinition] = []
-        self.problems: list[Problem] = []
+        self.problems: list[SkillProblem] = []
         self.stamps: dict[str, Stamp] = {}
         self._root = os.path.realpath(sources.root)
         self._seen = sources.seen
@@ -175,7 +175,7 @@ class _Look:
         try:
             content, origin = self._read(file, folder)
             patience = self._allowance(folder).patience
-            problems: tuple[Problem, ...]
+            problems: tuple[SkillProblem, ...]
             if folder.what == "agents":
                 agent, problems = read_agent(content, file, origin, patience)
                 self.agents.append(agent)
@@ -192,7 +192,7 @@ class _Look:
         except OSError as exc:
             self._complain(str(file), f"It cannot be read: {exc.strerror}.")
 
-    def _read(self, file: Path, folder: Folder) -> tuple[bytes, Origin]:
+    def _read(self, file: Path, folder: Folder) -> tuple[bytes, FileOrigin]:
         """The bytes of a file, and what a file with these bytes may do."""
         allowance = self._allowance(folder)
         if allowance.bytes <= 0:
@@ -207,7 +207,7 @@ class _Look:
             self._complain(
                 str(file), "It was not looked at when the workspace was trusted. It can be read, not obeyed."
             )
-            origin = Origin(source="project", trusted=False)
+            origin = FileOrigin(source="project", trusted=False)
         return content, origin
 
     def _contained(self, path: str, folder: Folder) -> str:
@@ -248,7 +248,7 @@ class _Look:
         return found
 
     def _complain(self, file: str, message: str) -> None:
-        self.problems.append(Problem(file=file, line=1, message=message, severity="warning"))
+        self.problems.append(SkillProblem(file=file, line=1, message=message, severity="warning"))
 
 
 def _first(found: Iterable[Named]) -> tuple[tuple[Named, ...], tuple[Named, ...]]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from backstay.config.json_document import read_regular
 from backstay.skills.frontmatter import Fields, Frontmatter, Patience, good_name, read_frontmatter
-from backstay.skills.problems import Problem, Unusable
+from backstay.skills.problems import SkillProblem, Unusable
 
 Source = Literal["project", "person", "plugin", "built-in"]
 Kind = Literal["skill", "command"]
@@ -32,7 +32,7 @@ KEYS: Final = frozenset(
 )
 
 
-class Origin(Struct, frozen=True, kw_only=True):
+class FileOrigin(Struct, frozen=True, kw_only=True):
     """Where a file comes from, and so what it may do."""
 
     source: Source
@@ -100,8 +100,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def read_skill(
-    content: bytes, file: PurePath, origin: Origin, patience: Patience | None = None
-) -> tuple[Skill, tuple[Problem, ...]]:
+    content: bytes, file: PurePath, origin: FileOrigin, patience: Patience | None = None
+) -> tuple[Skill, tuple[SkillProblem, ...]]:
     """The skill that a `SKILL.md` describes, and warnings about it. Raise `Unusable` when it cannot be one."""
     head = read_frontmatter(content, str(file), patience=patience)
     fields = Fields(head, str(file))
@@ -116,8 +116,8 @@ def read_skill(
 
 
 def read_command(
-    content: bytes, file: PurePath, name: str, origin: Origin, patience: Patience | None = None
-) -> tuple[Skill, tuple[Problem, ...]]:
+    content: bytes, file: PurePath, name: str, origin: FileOrigin, patience: Patience | None = None
+) -> tuple[Skill, tuple[SkillProblem, ...]]:
     """The command of one's own that a Markdown file describes. Its name comes from where it is. Raise `Unusable`."""
     head = read_frontmatter(content, str(file), patience=patience)
     fields = Fields(head, str(file))
@@ -153,7 +153,7 @@ def _name(fields: Fields, folder: str) -> str:
 
 
 def _read(
-    fields: Fields, name: str, description: str, file: PurePath, origin: Origin, kind: Kind, content: bytes
+    fields: Fields, name: str, description: str, file: PurePath, origin: FileOrigin, kind: Kind, content: bytes
 ) -> Skill:
     if len(description) > LONGEST_TEXT:
         message = f"The description has {len(description):,} characters; {LONGEST_TEXT:,} are the most."
@@ -244,25 +244,29 @@ LONGEST_COMPATIBILITY: Final = 500
 STANDARD: Final = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 
 
-def validate_skill(folder: Path) -> list[Problem]:
+def validate_skill(folder: Path) -> list[SkillProblem]:
     """Everything that the standard has against the skill in `folder`; empty when it is valid. Never raises."""
     if not folder.is_dir():
         what = "This is not a folder." if folder.exists() else "There is nothing here."
-        return [Problem(file=str(folder), line=1, message=f"{what} Name the folder that the SKILL.md is in.")]
+        return [SkillProblem(file=str(folder), line=1, message=f"{what} Name the folder that the SKILL.md is in.")]
     file = skill_file(folder)
     if file is None:
-        return [Problem(file=str(folder), line=1, message="There is no SKILL.md in this folder. A skill needs one.")]
+        return [
+            SkillProblem(file=str(folder), line=1, message="There is no SKILL.md in this folder. A skill needs one.")
+        ]
     try:
         content, _ = read_regular(file, LARGEST)
         head = read_frontmatter(content, str(file), strict=True)
     except Unusable as exc:
         return [exc.problem]
     except OSError as exc:
-        return [Problem(file=str(file), line=1, message=f"It cannot be read: {exc.strerror}.")]
+        return [SkillProblem(file=str(file), line=1, message=f"It cannot be read: {exc.strerror}.")]
     if not content.startswith(b"---") or not head.present:
-        return [Problem(file=str(file), line=1, message="A skill must begin with a frontmatter, between lines of ---.")]
+        return [
+            SkillProblem(file=str(file), line=1, message="A skill must begin with a frontmatter, between lines of ---.")
+        ]
     return [
-        Problem(file=str(file), line=head.lines.get(key, 1), message=message)
+        SkillProblem(file=str(file), line=head.lines.get(key, 1), message=message)
         for key, message in _complaints(head, folder)
     ]
 

@@ -50,14 +50,14 @@ class Claim(Struct, frozen=True, order=True):
     """As pytest names it: `tests/test_a.py::TestB::test_c`; a class or a file stands for all its tests."""
 
 
-class Scan(Struct, frozen=True):
+class ClaimScan(Struct, frozen=True):
     """What a folder of tests claims, and what is wrong with the claims."""
 
     claims: tuple[Claim, ...]
     errors: tuple[str, ...]
 
 
-class Coverage(Struct, frozen=True):
+class ContractCoverage(Struct, frozen=True):
     """The contracts, and for each the tests that prove it."""
 
     contracts: tuple[Contract, ...]
@@ -81,7 +81,7 @@ def load_contracts() -> tuple[Contract, ...]:
     return tuple(Contract(id=id, title=entry["title"], api=entry["api"]) for id, entry in tomllib.loads(text).items())
 
 
-def scan(folder: Path) -> Scan:
+def scan(folder: Path) -> ClaimScan:
     """Collect the claims of every test file below `folder`, without importing any."""
     claims: set[Claim] = set()
     errors: list[str] = []
@@ -97,10 +97,10 @@ def scan(folder: Path) -> Scan:
             claims.update(Claim(id, mark.test) for id in mark.ids if not mark.problem)
             if mark.problem:
                 errors.append(f"{name}:{mark.line}: {mark.problem}")
-    return Scan(tuple(sorted(claims)), tuple(errors))
+    return ClaimScan(tuple(sorted(claims)), tuple(errors))
 
 
-def cover(contracts: Sequence[Contract], found: Scan) -> Coverage:
+def cover(contracts: Sequence[Contract], found: ClaimScan) -> ContractCoverage:
     """Match claims with contracts; a claim for a contract that does not exist is an error."""
     tests: dict[str, list[str]] = {contract.id: [] for contract in contracts}
     errors = list(found.errors)
@@ -109,10 +109,10 @@ def cover(contracts: Sequence[Contract], found: Scan) -> Coverage:
             tests[claim.contract].append(claim.test)
         else:
             errors.append(f"{claim.test}: there is no contract {claim.contract!r}")
-    return Coverage(tuple(contracts), {id: tuple(names) for id, names in tests.items()}, tuple(errors))
+    return ContractCoverage(tuple(contracts), {id: tuple(names) for id, names in tests.items()}, tuple(errors))
 
 
-def render_table(coverage: Coverage) -> str:
+def render_table(coverage: ContractCoverage) -> str:
     """Write the counts by family; the last line is always `covered N of M`."""
     lines = ["family  proved   all"]
     for family in FAMILIES:
@@ -124,7 +124,7 @@ def render_table(coverage: Coverage) -> str:
     return "\n".join(lines)
 
 
-def render_json(coverage: Coverage) -> str:
+def render_json(coverage: ContractCoverage) -> str:
     """Write everything as one JSON object."""
     done, all_of_them = coverage.required
     families = {family: dict(zip(("covered", "total"), coverage.of(family), strict=True)) for family in FAMILIES}
@@ -141,7 +141,7 @@ def render_json(coverage: Coverage) -> str:
     return json.dumps(report, indent=2, ensure_ascii=False)
 
 
-def render_document(coverage: Coverage) -> str:
+def render_document(coverage: ContractCoverage) -> str:
     """Write `docs/contracts.md`: each contract, what serves it, and the tests that prove it."""
     lines = [
         "# Contracts",

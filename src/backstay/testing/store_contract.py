@@ -1,9 +1,9 @@
 """What every store must do: a suite of tests that a store of anybody's passes or fails.
 
-    from backstay.testing.store_contract import Options, StoreContract
+    from backstay.testing.store_contract import StoreContract, StoreOptions
 
     class TestMyStore(StoreContract):
-        async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
+        async def open_store(self, where: Path, **options: Unpack[StoreOptions]) -> EventStore:
             return await MyStore.open(where / "my.db", **options)
 
 It needs pytest with the plugin of anyio, and an `anyio_backend` fixture where only one backend is wanted.
@@ -41,7 +41,7 @@ from backstay.vocab.messages import Text, TextRef
 from backstay.vocab.specs import Lease, Owner, SessionMeta
 
 
-class Options(TypedDict, total=False):
+class StoreOptions(TypedDict, total=False):
     """What a store must let its opener choose."""
 
     clock: Required[Clock]
@@ -95,7 +95,7 @@ class StoreRefusals:
     persistent: ClassVar[bool] = True
     """Whether a store that was closed can be opened again with everything in it."""
 
-    async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
+    async def open_store(self, where: Path, **options: Unpack[StoreOptions]) -> EventStore:
         """Open a store at `where`, an existing folder; the same place twice is the same store."""
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ class StoreRefusals:
             await self.filled(store, "s1", opening("s1"))
 
 
-__all__ = ["Options", "StepClock", "StoreContract", "example_events"]
+__all__ = ["StepClock", "StoreContract", "StoreOptions", "example_events"]
 
 BLOB: Final = b"a long text"
 SHA: Final = digest(BLOB)

@@ -11,7 +11,7 @@ from backstay.tools.struct_tool import shaped
 NOBODY = "Nobody answered. Go on with the assumption that is most likely right, and say which one you made."
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerChoice(msgspec.Struct, frozen=True, kw_only=True):
     """One possible answer."""
 
     label: Annotated[str, Meta(min_length=1, description="The answer in a few words.")]
@@ -24,7 +24,7 @@ class UserQuestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     question: Annotated[str, Meta(min_length=1, description="The whole question.")]
     header: Annotated[str, Meta(description="One or two words for it.")] = ""
     options: Annotated[
-        tuple[Choice, ...], Meta(min_length=2, max_length=4, description="Different answers to choose from.")
+        tuple[AnswerChoice, ...], Meta(min_length=2, max_length=4, description="Different answers to choose from.")
     ]
     multi_select: Annotated[bool, Meta(description="Whether several may be chosen.")] = False
 

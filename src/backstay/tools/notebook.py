@@ -15,7 +15,7 @@ from backstay.tools.define import tool
 from backstay.tools.files.edit import Rewritten, revise
 from backstay.tools.files.encoding import TOTAL_CHARS, decode
 from backstay.tools.files.media_type import medium
-from backstay.tools.files.target import Refused, Target, require_text
+from backstay.tools.files.target import FileTarget, Refused, require_text
 from backstay.vocab.messages import InlineMedia
 
 SOURCE_CHARS: Final = 20_000
@@ -270,7 +270,7 @@ class _Edit(Struct, frozen=True):
     kind: CellType | None
     source: str
 
-    def rewrite(self, target: Target, content: bytes) -> Rewritten:
+    def rewrite(self, target: FileTarget, content: bytes) -> Rewritten:
         """The notebook after the edit."""
         document = decode(target.shown, content)
         found = cells_of(document.text.encode("utf-8", "surrogatepass"))
@@ -284,7 +284,7 @@ class _Edit(Struct, frozen=True):
             raise Refused("no_change", "The cell has this source already. Nothing would change.")
         return Rewritten(document.encode(text), f"{words} {target.shown!r}.")
 
-    def _apply(self, target: Target, cells: Cells, found: list[Fields]) -> tuple[str, str]:
+    def _apply(self, target: FileTarget, cells: Cells, found: list[Fields]) -> tuple[str, str]:
         if self.mode == "insert":
             at = self._position(target, found) + 1 if self.cell else 0
             new = self._new(cells, found)
@@ -295,7 +295,7 @@ class _Edit(Struct, frozen=True):
             return cells.remove(at), f"Deleted cell {at + 1} (id {name}) of"
         return cells.replace(at, self._changed(found[at])), f"Changed cell {at + 1} (id {name}) of"
 
-    def _position(self, target: Target, found: list[Fields]) -> int:
+    def _position(self, target: FileTarget, found: list[Fields]) -> int:
         names = [cell_name(number, cell) for number, cell in enumerate(found, 1)]
         if names.count(self.cell) == 1:
             return names.index(self.cell)

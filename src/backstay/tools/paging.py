@@ -32,7 +32,7 @@ _SILENT: Final = re.compile(r"[\x07\x0e\x0f\x1b\x7f-\x9f]")
 _NOT_TEXT: Final = re.compile(r"[\x00-\x06\x10-\x1a\x1c-\x1f\udc80-\udcff]")
 
 
-class PlainText:
+class TextDecoder:
     """Turns bytes into text without escape sequences; what is not text becomes U+FFFD and is counted."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class SettledLines:
 
 def read_screen(raw: bytes) -> tuple[str, int]:
     """The whole of an output as text, and how many bytes of it were none."""
-    plain = PlainText()
+    plain = TextDecoder()
     text = SettledLines().add(plain.add(raw, final=True), final=True)
     return text, plain.replaced
 

@@ -55,7 +55,7 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True):
     """None when it was gone as the file was written."""
 
 
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
+class _AnyLine(msgspec.Struct, frozen=True, kw_only=True):
     """Any other line, before it is known which."""
 
     blob: str | None = None
@@ -71,7 +71,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _header_decoder: Final = msgspec.json.Decoder(Header)
-_line_decoder: Final = msgspec.json.Decoder(_Line)
+_line_decoder: Final = msgspec.json.Decoder(_AnyLine)
 
 
 def header_line(session: str, events: int) -> bytes:

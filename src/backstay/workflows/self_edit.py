@@ -37,7 +37,7 @@ TRANSITIONS: Final[Mapping[Phase, tuple[Phase, ...]]] = {
 """Where each phase may lead. What passed can be taken back too, when the person does not want it."""
 
 
-class Package(msgspec.Struct, frozen=True, kw_only=True):
+class SelfEditPackage(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the program that can be tried by itself."""
 
     name: str
@@ -59,7 +59,9 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     only_on_failure: bool = False
 
 
-def plan(changed: Iterable[Package], *, harness: Sequence[tuple[str, ...]], folder: str = ".") -> tuple[PlanStep, ...]:
+def plan(
+    changed: Iterable[SelfEditPackage], *, harness: Sequence[tuple[str, ...]], folder: str = "."
+) -> tuple[PlanStep, ...]:
     """The steps of a change of the packages `changed`, in order. `harness` tries the whole in `folder`, whatever has changed.
 
     Raise `UserError` when there is nothing to try the whole with: then nobody could say that the change is good.
@@ -92,7 +94,7 @@ def verification(steps: Iterable[PlanStep]) -> tuple[PlanStep, ...]:
     return tuple(step for step in steps if step.kind in ("verify_package", "verify_harness"))
 
 
-def _package_steps(package: Package) -> Iterable[PlanStep]:
+def _package_steps(package: SelfEditPackage) -> Iterable[PlanStep]:
     for check in CHECKS:
         if command := package.commands.get(check):
             yield PlanStep(

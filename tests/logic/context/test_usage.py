@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.logic.context.tokens import estimate, tokens_of
-from backstay.logic.context.usage import ContextUsage, fold_fill
+from backstay.logic.context.usage import ContextUsage, fold_context_usage
 from backstay.logic.state.transcript import transcript_of
 from backstay.testing.builders import log, started
 from backstay.vocab.event import CompactionTrigger, Event
@@ -35,7 +35,7 @@ from backstay.vocab.specs import Usage
 
 def after(*events: Event, start: ContextUsage | None = None) -> ContextUsage:
     """The figures after events."""
-    return reduce(fold_fill, log(*events), start or ContextUsage())
+    return reduce(fold_context_usage, log(*events), start or ContextUsage())
 
 
 def said(text: str, **fields: object) -> ModelReplied:
@@ -93,7 +93,7 @@ def test_the_estimate_is_that_of_the_conversation_after_every_event(story: list[
     records = log(started(), *(event for step in story for event in step))
     fill = ContextUsage()
     for count, record in enumerate(records, start=1):
-        fill = fold_fill(fill, record)
+        fill = fold_context_usage(fill, record)
         there = transcript_of(records[:count]).messages
         assert (fill.messages, fill.guess) == (len(there), sum(map(estimate, there)))
 

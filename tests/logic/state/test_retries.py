@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.state.retries import PASSING, SECOND, Failure, Retries, RetryState, fallback, fold_trying, wait
+from backstay.logic.state.retries import PASSING, SECOND, Failure, Retries, RetryState, fallback, fold_retries, wait
 from backstay.testing.builders import recorded
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import Event
@@ -31,7 +31,7 @@ def after(*events: Event, start: RetryState | None = None) -> RetryState:
     """The state after events."""
     trying = start or RetryState()
     for seq, event in enumerate(events, start=1):
-        trying = fold_trying(trying, recorded(event, seq=seq))
+        trying = fold_retries(trying, recorded(event, seq=seq))
     return trying
 
 

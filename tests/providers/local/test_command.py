@@ -70,7 +70,7 @@ def models_pull_result(folder: Path) -> object:
 
 
 def test_lines_come_at_every_tenth(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = models_pull.Lines()
+    lines = models_pull.DownloadProgress()
     for done in range(101):
         lines.moved("pull", done * 10_000_000, 1_000_000_000)
 

@@ -11,11 +11,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.providers.local.engine import WINDOW, Engine, Engines, Settings, require_engine, require_file, threads
+from backstay.providers.local.engine import (
+    WINDOW,
+    Engine,
+    Engines,
+    EngineSettings,
+    require_engine,
+    require_file,
+    threads,
+)
 from backstay.vocab.errors import ProviderError, UserError
 from tests.providers.local.engine_kit import model_file, stand_in
 
-SETTINGS = Settings(path="/m/tiny.gguf", template="", key="secret", name="tiny", window=WINDOW, threads=1)
+SETTINGS = EngineSettings(path="/m/tiny.gguf", template="", key="secret", name="tiny", window=WINDOW, threads=1)
 
 
 @pytest.fixture

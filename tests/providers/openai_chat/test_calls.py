@@ -4,7 +4,7 @@ from typing import Any  # Any: native JSON
 
 import pytest
 
-from backstay.providers.openai_chat.decode import Calls
+from backstay.providers.openai_chat.decode import StreamedCalls
 from backstay.vocab.messages import ToolCall
 from tests.providers.openai_chat.streams import call, chunk, read
 
@@ -105,6 +105,6 @@ def test_what_only_the_server_can_read_goes_back_with_its_call() -> None:
 
 
 def test_plain_calls_bind_the_reply_to_nobody() -> None:
-    calls = Calls()
+    calls = StreamedCalls()
     calls.take([call(0, "c-1", "A", "{}")])
     assert not calls.bound

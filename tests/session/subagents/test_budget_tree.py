@@ -22,7 +22,7 @@ from backstay.ports import ModelReply, ModelRequest, SessionQuery
 from backstay.session.subagents.tool import child_tool
 from backstay.stores.memory import MemoryStore
 from backstay.testing.clock import ObedientClock
-from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalStore, Process
+from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalStore
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import ProviderError, TurnPaused
 from backstay.vocab.event import Recorded
@@ -123,13 +123,13 @@ class World:
     async def live(self, blow: Blow | None) -> str:
         """One process: take the turn up and see how far it gets."""
         self.lives += 1
-        process = Process(f"life-{self.lives}")
+        process = MortalProcess(f"life-{self.lives}")
         found = ["died"]
 
         async def act() -> None:
             async with open_session(
                 model=MortalModel(Spender(self), process),
-                store=MortalStore(self.store, process, Ledger(), blow),
+                store=MortalStore(self.store, process, EffectLedger(), blow),
                 clock=self.clock,
                 owner=process.owner,
                 session_id=ROOT,

@@ -8,14 +8,14 @@ from backstay.providers.catalog import known_models
 from backstay.skills.agents import BUILT_IN, AgentDefinition, read_agent, resolve_model
 from backstay.skills.locations import PluginFolders
 from backstay.skills.problems import Unusable
-from backstay.skills.skill import Origin
+from backstay.skills.skill import FileOrigin
 from backstay.vocab.errors import UserError
 from tests.skills.ground import Ground, page, write
 
-PERSON = Origin(source="person")
+PERSON = FileOrigin(source="person")
 
 
-def read(text: str, name: str = "reviewer.md", origin: Origin = PERSON) -> AgentDefinition:
+def read(text: str, name: str = "reviewer.md", origin: FileOrigin = PERSON) -> AgentDefinition:
     return read_agent(text.encode(), Path("/agents") / name, origin)[0]
 
 

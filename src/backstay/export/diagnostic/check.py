@@ -44,7 +44,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(lines: Sequence[Fields], resolver: Resolver | None = None) -> Report:
     """Look at the lines of a diagnostic log, and at their payloads when there is a resolver."""
-    seen = Seen()
+    seen = CallsSeen()
     issues: list[Issue] = []
     for index, line in enumerate(lines):
         bad = _bad_payload(line, index, resolver) if resolver is not None else None
@@ -55,7 +55,7 @@ def check(lines: Sequence[Fields], resolver: Resolver | None = None) -> Report:
     return Report(ok=not issues, issues=tuple(issues), notes=tuple(seen.notes()))
 
 
-class Seen:
+class CallsSeen:
     """What was seen of model calls and tools."""
 
     def __init__(self, *, in_order: bool = False) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from backstay.catalog.load import PagedLog, with_log
 from backstay.export.diagnostic.lines import Material, lines_of
-from backstay.export.diagnostic.messages import Fields, History
+from backstay.export.diagnostic.messages import Fields, MessageHistory
 from backstay.export.diagnostic.payloads import Payloads, join
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.ports import EventStore
@@ -75,7 +75,7 @@ class _Writer:
     def _field(self, key: str, value: object) -> object:
         if value is None or isinstance(value, int | float | msgspec.Raw):
             return value
-        if isinstance(value, History):
+        if isinstance(value, MessageHistory):
             return self._list(value.items)
         clean = self._redactor.value({key: value})
         assert isinstance(clean, dict)

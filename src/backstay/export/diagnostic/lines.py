@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from backstay.catalog.load import PAGE
 from backstay.export.diagnostic.messages import Batches, Fields, Messages
-from backstay.export.diagnostic.trace import LOST, Ask, Calls, Losses, Told, Traced, scrubbed
+from backstay.export.diagnostic.trace import LOST, Ask, Losses, Told, Traced, TracedCalls, scrubbed
 from backstay.logic.history.conversation import VisibleTranscript
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.logic.state.transcript import Transcript
@@ -76,7 +76,7 @@ class _Teller:
         self._transcript: Transcript = VisibleTranscript(material.records)
         self._shown: tuple[list[SessionMessage], int] = ([], 0)
         """The conversation as it was told: the list, which is only ever added to, and how much of it."""
-        self._calls = Calls(material.session)
+        self._calls = TracedCalls(material.session)
         self._traced = Traced(self._calls)
         self._batches = Batches(material.session)
         self._run = ""
@@ -306,7 +306,7 @@ class _Teller:
         self._calls.open.clear()
 
 
-class Outline(_Teller):
+class LogOutline(_Teller):
     """Tells the lines of a long log a page at a time, without what was said: enough to check that everything has its answer.
 
     Its `material` needs no texts, and of the records only `LANDMARKS` and the last one.

@@ -13,7 +13,7 @@ from backstay.vocab.messages import MediaRef, SessionMessage, Text, TextRef, Too
 Fields = dict[str, object]
 
 
-class History(NamedTuple):
+class MessageHistory(NamedTuple):
     """A conversation at one moment, each message as JSON."""
 
     items: tuple[bytes, ...]
@@ -45,18 +45,18 @@ class Messages:
         """The text of `parts`, whole."""
         return "".join([self._text(part) for part in parts])
 
-    def history(self, messages: Sequence[SessionMessage]) -> History:
+    def history(self, messages: Sequence[SessionMessage]) -> MessageHistory:
         """A conversation."""
-        return History(tuple([self._known(message)[1] for message in messages]))
+        return MessageHistory(tuple([self._known(message)[1] for message in messages]))
 
     def forget(self, kept: Iterable[SessionMessage]) -> None:
         """Drop all messages but those `kept`."""
         ids = {id(message) for message in kept}
         self._written = {at: known for at, known in self._written.items() if at in ids}
 
-    def structure(self, messages: Sequence[SessionMessage]) -> History:
+    def structure(self, messages: Sequence[SessionMessage]) -> MessageHistory:
         """The outline of a conversation: who said how much and called what."""
-        return History(tuple([self._known(message)[2] for message in messages]))
+        return MessageHistory(tuple([self._known(message)[2] for message in messages]))
 
     def _known(self, message: SessionMessage) -> tuple[SessionMessage, bytes, bytes]:
         # By identity, since the same message may be shortened later; it is kept so that its place is not used again.

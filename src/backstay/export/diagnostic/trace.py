@@ -42,7 +42,7 @@ class Ask(Struct, kw_only=True):
     """Its request has been told."""
 
 
-class Calls:
+class TracedCalls:
     """The model calls of a session."""
 
     def __init__(self, session: str) -> None:
@@ -93,7 +93,7 @@ def scrubbed(lines: Sequence[TraceLine], redactor: Redactor) -> Sequence[TraceLi
 class Traced:
     """Tells the lines of a trace."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: TracedCalls) -> None:
         self._calls = calls
         self._deltas = 0
         self._payloads = 0

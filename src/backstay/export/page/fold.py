@@ -64,7 +64,7 @@ class Folded(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class Argument(Struct, frozen=True, kw_only=True):
     """An argument of a call that has lines of its own, or all the others together as JSON."""
 
     name: str
@@ -72,15 +72,15 @@ class Given(Struct, frozen=True, kw_only=True):
     value: Excerpt
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ToolCallPassage(Struct, frozen=True, kw_only=True):
     """A tool that the model called."""
 
     name: str
-    given: tuple[Given, ...]
+    given: tuple[Argument, ...]
     ending: str
     """How it ended, in words."""
     went_well: bool
-    changed: tuple[Given, ...] = ()
+    changed: tuple[Argument, ...] = ()
     """What the model had wanted to give it, when a hook or the person changed that."""
     result: tuple["Excerpt | Media", ...] = ()
     child: str = ""
@@ -102,7 +102,7 @@ class Note(Struct, frozen=True, kw_only=True):
     """What the detail is, when it is to be opened; empty when it stands there."""
 
 
-Block = Passage | Folded | Call | Media | Note
+Block = Passage | Folded | ToolCallPassage | Media | Note
 
 
 class Speech(Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class Speech(Struct, frozen=True, kw_only=True):
     blocks: tuple[Block, ...]
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class PageTurn(Struct, frozen=True, kw_only=True):
     """What was said from one input to the end of its answer. What came before the first input has the number 0."""
 
     number: int
@@ -136,7 +136,7 @@ class Dialogue(Struct, frozen=True, kw_only=True):
 
     title: str
     facts: tuple[Fact, ...]
-    turns: Iterable[Turn]
+    turns: Iterable[PageTurn]
     ending: str = ""
     """Why it goes no further, when the log does not."""
 
@@ -155,7 +155,7 @@ ENDINGS: Final = {
 }
 
 
-class Results(Struct, kw_only=True):
+class CallResults(Struct, kw_only=True):
     """What became of calls, by their ids. An id belongs to one reply, so other paths do no harm here."""
 
     ends: dict[str, ToolFinished | ChildFinished] = {}
@@ -185,19 +185,19 @@ class Results(Struct, kw_only=True):
                 pass
 
 
-class Calls:
+class CallTeller:
     """Tells calls; `read` gives a long result whole."""
 
-    def __init__(self, results: Results, read: Callable[[TextRef], str], redactor: Redactor) -> None:
+    def __init__(self, results: CallResults, read: Callable[[TextRef], str], redactor: Redactor) -> None:
         self._results = results
         self._read = read
         self._redactor = redactor
 
-    def told(self, call: ToolCall, *, over: bool) -> Call:
+    def told(self, call: ToolCall, *, over: bool) -> ToolCallPassage:
         """A call; `over` says whether its turn has ended."""
         end = self._results.ends.get(call.id)
         changed = self._results.args.get(call.id, call.args)
-        return Call(
+        return ToolCallPassage(
             name=self._redactor.text(call.name),
             given=tuple(self._given(changed)),
             changed=tuple(self._given(call.args)) if changed != call.args else (),
@@ -215,22 +215,22 @@ class Calls:
         hooked = "; a hook replaced what the model saw of it" if call in self._results.replaced else ""
         return f"{ENDINGS[end.outcome]}{f' ({self._redactor.text(code)})' if code else ''}{hooked}"
 
-    def _given(self, args: str) -> Iterator[Given]:
+    def _given(self, args: str) -> Iterator[Argument]:
         try:
             read = msgspec.json.decode(args) if args.strip() else {}
             clean = self._redactor.value(read)
             whole = self._redactor.text(_pretty(clean))
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            yield Given(name="", value=excerpt(self._redactor.text(args)))
+            yield Argument(name="", value=excerpt(self._redactor.text(args)))
             return
         long = {name: text for name, text in clean.items() if _has_lines(text)} if isinstance(clean, dict) else {}
         if isinstance(clean, dict) and long and len(long) <= MOST_PARTS:
             clean = {name: value for name, value in clean.items() if name not in long}
             whole = self._redactor.text(_pretty(clean))
         if clean or not long:
-            yield Given(name="", value=excerpt(whole))
+            yield Argument(name="", value=excerpt(whole))
         for name, text in long.items() if len(long) <= MOST_PARTS else ():
-            yield Given(name=self._redactor.text(str(name)), value=excerpt(text))
+            yield Argument(name=self._redactor.text(str(name)), value=excerpt(text))
 
     def _result(self, call: str) -> Iterator[Excerpt | Media]:
         end = self._results.ends.get(call)
@@ -326,7 +326,7 @@ def _survey(log: PagedLog) -> Survey:
             fold.apply(record)
             rewinds += isinstance(event, Rewound)
             if type(event) in budget.HEARS:
-                money = budget.fold_purse(money, record)
+                money = budget.fold_budget(money, record)
             if isinstance(event, ModelReplied | ModelFailed) and event.usage:
                 told, unknown = told + 1, unknown + (event.cost is None)
     conversation = fold.over(log, log.session)
@@ -364,14 +364,14 @@ class _Teller:
         self._read = read
         self._told = found.told
         self._redactor = redactor
-        self._calls = Calls(Results(), read, redactor)
+        self._calls = CallTeller(CallResults(), read, redactor)
         self._inputs: dict[str, Recorded] = {}
         self._child = bool(found.meta.parent)
         self._several = len(found.models) > 1
         self._over = False
         """Whether the turn that is told has ended."""
 
-    def turns(self) -> Iterator[Turn]:
+    def turns(self) -> Iterator[PageTurn]:
         """The turns, each with what came of its calls. Of the log, one turn is in memory at a time."""
         turns = enumerate(self._told.turns())
         number, heard = next(turns)
@@ -380,11 +380,11 @@ class _Teller:
             number, heard = following, later
         yield from self._turn(number, heard, last=True)
 
-    def _turn(self, number: int, heard: Sequence[Recorded], *, last: bool) -> Iterator[Turn]:
-        results = Results()
+    def _turn(self, number: int, heard: Sequence[Recorded], *, last: bool) -> Iterator[PageTurn]:
+        results = CallResults()
         for record in heard:
             results.hear(record)
-        self._calls = Calls(results, self._read, self._redactor)
+        self._calls = CallTeller(results, self._read, self._redactor)
         self._inputs = {r.event.input: r for r in heard if isinstance(r.event, InputReceived)}
         self._over = any(isinstance(record.event, TurnCompleted) for record in heard)
         parts = [part for record in heard for part in self._parts(record)]
@@ -392,7 +392,7 @@ class _Teller:
             parts.append(Note(text="This turn has no end in the log."))
         if number or parts:
             at = next(record.at for record in heard if type(record.event) in NODES)
-            yield Turn(number=number, at=moment(at), parts=tuple(_joined(parts)))
+            yield PageTurn(number=number, at=moment(at), parts=tuple(_joined(parts)))
 
     def _parts(self, record: Recorded) -> Iterator[Speech | Note]:
         match event := record.event:
@@ -478,7 +478,7 @@ class _Teller:
             case _:
                 return None
 
-    def _call(self, call: ToolCall) -> Call:
+    def _call(self, call: ToolCall) -> ToolCallPassage:
         return self._calls.told(call, over=self._over)
 
     def _text(self, part: Text | TextRef) -> str:

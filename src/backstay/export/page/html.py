@@ -5,7 +5,19 @@ from html import escape
 from importlib import resources
 from typing import Final, assert_never
 
-from backstay.export.page.fold import Block, Call, Dialogue, Fact, Folded, Given, Media, Note, Passage, Speech, Turn
+from backstay.export.page.fold import (
+    Argument,
+    Block,
+    Dialogue,
+    Fact,
+    Folded,
+    Media,
+    Note,
+    PageTurn,
+    Passage,
+    Speech,
+    ToolCallPassage,
+)
 from backstay.export.page.markdown import segments
 from backstay.logic.text.excerpt import one_line, seen, sized
 
@@ -51,7 +63,7 @@ def _fact(fact: Fact) -> str:
     return f"<dt>{escape(fact.label)}</dt><dd>{value}</dd>\n"
 
 
-def _turn(turn: Turn) -> Iterator[str]:
+def _turn(turn: PageTurn) -> Iterator[str]:
     name = f"turn-{turn.number}"
     title = f"Turn {turn.number}" if turn.number else "Before the first turn"
     yield f'<section class="turn" aria-labelledby="{name}">\n<h2 id="{name}">{title}</h2>\n'
@@ -75,7 +87,7 @@ def _block(block: Block) -> Iterator[str]:
             yield from _passage(block.text)
         case Folded():
             yield _details(in_line(block.title), "".join(_passage(block.text)))
-        case Call():
+        case ToolCallPassage():
             yield from _call(block)
         case Media():
             yield _media(block)
@@ -93,7 +105,7 @@ def _passage(text: str) -> Iterator[str]:
             yield in_block(lines if segment.code else lines.strip("\n"), "code" if segment.code else "said")
 
 
-def _call(call: Call) -> Iterator[str]:
+def _call(call: ToolCallPassage) -> Iterator[str]:
     ending = f'<span class="{"good" if call.went_well else "bad"}">{in_line(call.ending)}</span>'
     yield f'<div class="call">\n<h4>Tool <code>{in_line(call.name)}</code>: {ending}</h4>\n'
     yield from _given(call.given)
@@ -111,7 +123,7 @@ def _call(call: Call) -> Iterator[str]:
     yield "</div>\n"
 
 
-def _given(given: Iterable[Given]) -> Iterator[str]:
+def _given(given: Iterable[Argument]) -> Iterator[str]:
     for each in given:
         label = f"<code>{in_line(each.name)}</code>" if each.name else "Arguments"
         yield f'<div><p class="label">{label}{sized(each.value) if each.value.left_out else ""}</p>\n'

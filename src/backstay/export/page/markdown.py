@@ -7,7 +7,19 @@ from typing import Final, assert_never
 
 from msgspec import Struct
 
-from backstay.export.page.fold import Block, Call, Dialogue, Fact, Folded, Given, Media, Note, Passage, Speech, Turn
+from backstay.export.page.fold import (
+    Argument,
+    Block,
+    Dialogue,
+    Fact,
+    Folded,
+    Media,
+    Note,
+    PageTurn,
+    Passage,
+    Speech,
+    ToolCallPassage,
+)
 from backstay.logic.text.excerpt import one_line, seen, sized
 
 _FENCE: Final = re.compile(r"( *(?:(?:[-*+]|\d{1,9}[.)]) +)*)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
@@ -158,7 +170,7 @@ def _fact(fact: Fact) -> str:
     return f"- **{fact.label}:** {in_code(fact.value) if fact.literal else in_words(fact.value)}"
 
 
-def _turn(turn: Turn) -> Iterator[str]:
+def _turn(turn: PageTurn) -> Iterator[str]:
     yield f"## Turn {turn.number}" if turn.number else "## Before the first turn"
     yield from ("", f"*{turn.at}*")
     for part in turn.parts:
@@ -183,7 +195,7 @@ def _block(block: Block, *, hard: bool) -> Iterator[str]:
             yield quoted(block.text, hard=hard)
         case Folded():
             yield _details(block.title, quoted(block.text, hard=hard))
-        case Call():
+        case ToolCallPassage():
             yield from _call(block)
         case Media():
             yield f"*Not shown:* {in_code(block.name)}"
@@ -193,7 +205,7 @@ def _block(block: Block, *, hard: bool) -> Iterator[str]:
             assert_never(block)
 
 
-def _call(call: Call) -> Iterator[str]:
+def _call(call: ToolCallPassage) -> Iterator[str]:
     yield f"**Tool {in_code(call.name)}: {in_words(call.ending)}**"
     yield from _given(call.given)
     if call.changed:
@@ -209,7 +221,7 @@ def _call(call: Call) -> Iterator[str]:
             yield _details(f"Result{sized(part)}", fenced(part.text, "text"), shown=not call.went_well)
 
 
-def _given(given: Iterable[Given]) -> Iterator[str]:
+def _given(given: Iterable[Argument]) -> Iterator[str]:
     for each in given:
         label = in_code(each.name) if each.name else "Arguments"
         yield from ("", f"{label}{sized(each.value) if each.value.left_out else ''}:", "")

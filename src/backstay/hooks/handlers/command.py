@@ -10,7 +10,7 @@ from typing import IO, Final, Literal
 import anyio
 import msgspec
 
-from backstay.hooks.run_context import Means, Outcome, Told
+from backstay.hooks.run_context import HandlerOutcome, RunContext, Told
 from backstay.hooks.spec import CommandHook, HookSpec
 from backstay.tools.shell.processes import (
     CALL_VARIABLE,
@@ -42,7 +42,7 @@ Ending = Literal["ended", "late", "flooded", "left"]
 Show = Callable[[str], None]
 
 
-class Program:
+class HookProgram:
     """A program while it runs. Whoever started it calls `end` or `close`, whatever happens."""
 
     def __init__(
@@ -218,21 +218,21 @@ class _Stream:
 class CommandRun:
     """One run of a program: `run` it; when it wants to go on in the background, `finish` it there."""
 
-    def __init__(self, spec: HookSpec, handler: CommandHook, told: Told, means: Means, mark: str) -> None:
+    def __init__(self, spec: HookSpec, handler: CommandHook, told: Told, means: RunContext, mark: str) -> None:
         self._spec = spec
         self._handler = handler
         self._told = told
         self._means = means
         self._mark = mark
-        self._program: Program | None = None
+        self._program: HookProgram | None = None
 
-    async def run(self, *, may_leave: bool) -> Outcome:
+    async def run(self, *, may_leave: bool) -> HandlerOutcome:
         """Run it to its end. With `may_leave`, it may say that it goes on in the background: then `finish` it there."""
         environment = _environment(self._spec, self._handler, self._told, self._means)
         show = self._means.on_output
         spec = self._spec
         try:
-            self._program = Program(
+            self._program = HookProgram(
                 _argv(self._handler, environment),
                 told=msgspec.json.encode(self._told) + b"\n",
                 cwd=self._means.cwd,
@@ -242,14 +242,14 @@ class CommandRun:
                 show=None if show is None else (lambda text: show(spec, text)),
             )
         except (OSError, ValueError) as exc:
-            return Outcome(failed=f"it could not be started in {self._means.cwd!r}: {exc}")
+            return HandlerOutcome(failed=f"it could not be started in {self._means.cwd!r}: {exc}")
         return await self.finish(self._spec.timeout)
 
-    async def finish(self, seconds: float) -> Outcome:
+    async def finish(self, seconds: float) -> HandlerOutcome:
         """Wait for the end of what was started, for so many seconds. Whatever happens, it does not outlive this."""
         program = self._program
         if program is None:
-            return Outcome(failed="it was never started")
+            return HandlerOutcome(failed="it was never started")
         try:
             ending = await program.watch(seconds)
             if ending in ("late", "flooded"):
@@ -258,9 +258,9 @@ class CommandRun:
             await program.end()
             raise
         if ending == "left":
-            return Outcome(stdout=program.stdout, background=True)
+            return HandlerOutcome(stdout=program.stdout, background=True)
         program.close()
-        return Outcome(
+        return HandlerOutcome(
             exit_code=program.exit_code,
             stdout=program.stdout,
             stderr=program.stderr,
@@ -303,7 +303,7 @@ def _announcement(text: str) -> dict[str, object] | None:
     return said if isinstance(said, dict) else None
 
 
-def _environment(spec: HookSpec, handler: CommandHook, told: Told, means: Means) -> dict[str, str]:
+def _environment(spec: HookSpec, handler: CommandHook, told: Told, means: RunContext) -> dict[str, str]:
     """What a program sees: no provider's key, and where it is."""
     folder = means.project or means.cwd
     known = {

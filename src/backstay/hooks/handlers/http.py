@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from backstay.hooks.run_context import Means, Outcome, Told
+from backstay.hooks.run_context import HandlerOutcome, RunContext, Told
 from backstay.hooks.spec import HookSpec, HttpHook
 from backstay.sandbox.egress import Egress
 from backstay.vocab.env_keys import without_keys
@@ -20,35 +20,35 @@ LONGEST: Final = 1_000_000
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 
 
-async def post(spec: HookSpec, handler: HttpHook, told: Told, means: Means) -> Outcome:
+async def post(spec: HookSpec, handler: HttpHook, told: Told, means: RunContext) -> HandlerOutcome:
     """Post what the hook is told. Only an empty body or a JSON object with a 2xx status is an answer; redirects are not followed."""
     client = means.http_client
     if client is None:
-        return Outcome(failed="there is no client to post with")
+        return HandlerOutcome(failed="there is no client to post with")
     headers = _headers(handler, means.environment if means.headers is None else means.headers)
     if wrong := next((name for name, value in headers.items() if not _sendable(value)), ""):
-        return Outcome(failed=f"the header {wrong!r} has characters that no header can have")
+        return HandlerOutcome(failed=f"the header {wrong!r} has characters that no header can have")
     try:
         async with client(spec) as http:
             return await _exchange(http, handler.url, msgspec.json.encode(told), headers)
     except (httpx.HTTPError, httpx.InvalidURL, BackstayError) as exc:
-        return Outcome(failed=f"it could not be reached: {str(exc) or type(exc).__name__}")
+        return HandlerOutcome(failed=f"it could not be reached: {str(exc) or type(exc).__name__}")
 
 
-async def _exchange(http: httpx.AsyncClient, url: str, content: bytes, headers: Mapping[str, str]) -> Outcome:
+async def _exchange(http: httpx.AsyncClient, url: str, content: bytes, headers: Mapping[str, str]) -> HandlerOutcome:
     sent = {"content-type": "application/json", **headers}
     async with http.stream("POST", url, content=content, headers=sent, follow_redirects=False, timeout=None) as answer:
         if not answer.is_success:
-            return Outcome(failed=f"it answered with the status {answer.status_code}")
+            return HandlerOutcome(failed=f"it answered with the status {answer.status_code}")
         body = bytearray()
         async for piece in answer.aiter_bytes():
             body += piece
             if len(body) > LONGEST:
-                return Outcome(failed=f"its answer is longer than {LONGEST:,} bytes")
+                return HandlerOutcome(failed=f"its answer is longer than {LONGEST:,} bytes")
     text = body.decode("utf-8", "replace").strip().removeprefix("\ufeff")
     if text and not text.startswith("{"):
-        return Outcome(failed="its answer is not a JSON object")
-    return Outcome(exit_code=0, stdout=text)
+        return HandlerOutcome(failed="its answer is not a JSON object")
+    return HandlerOutcome(exit_code=0, stdout=text)
 
 
 def _headers(handler: HttpHook, environment: Mapping[str, str]) -> dict[str, str]:

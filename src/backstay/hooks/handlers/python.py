@@ -7,22 +7,22 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from backstay.hooks.run_context import Means, Outcome, PythonFunction, Told
+from backstay.hooks.run_context import HandlerOutcome, PythonFunction, RunContext, Told
 from backstay.hooks.spec import AgentHook, PromptHook, PythonHook
 
 
-async def call(handler: PythonHook, told: Told, means: Means) -> Outcome:
+async def call(handler: PythonHook, told: Told, means: RunContext) -> HandlerOutcome:
     """Call the function with a copy of what the hook is told. A plain function runs in a thread, so that it can be left behind."""
     function = means.python.get(handler.name)
     if function is None:
-        return Outcome(failed="the program that opened the session did not bring this function")
+        return HandlerOutcome(failed="the program that opened the session did not bring this function")
     copy: dict[str, object] = msgspec.json.decode(msgspec.json.encode(told))
     said = await _call(function, copy)
     if said is None:
-        return Outcome(exit_code=0)
+        return HandlerOutcome(exit_code=0)
     if not isinstance(said, dict):
-        return Outcome(failed=f"it returned {type(said).__name__}, neither None nor a dict")
-    return Outcome(exit_code=0, stdout=msgspec.json.encode(said).decode())
+        return HandlerOutcome(failed=f"it returned {type(said).__name__}, neither None nor a dict")
+    return HandlerOutcome(exit_code=0, stdout=msgspec.json.encode(said).decode())
 
 
 async def _call(function: PythonFunction, told: dict[str, object]) -> object:
@@ -37,19 +37,19 @@ FORM = 'Answer with nothing but JSON: {"ok": true}, or {"ok": false, "reason": "
 """What is asked for, after the hook's own words."""
 
 
-async def ask_model(handler: PromptHook, told: Told, means: Means) -> Outcome:
+async def ask_model(handler: PromptHook, told: Told, means: RunContext) -> HandlerOutcome:
     """Ask a model once."""
     ask = means.run_prompt
     if ask is None:
-        return Outcome(failed="there is no model to ask")
+        return HandlerOutcome(failed="there is no model to ask")
     return await _answered(lambda: ask(question(handler.prompt, told), handler))
 
 
-async def ask_agent(handler: AgentHook, told: Told, means: Means) -> Outcome:
+async def ask_agent(handler: AgentHook, told: Told, means: RunContext) -> HandlerOutcome:
     """Let a child session look around and answer."""
     ask = means.run_agent
     if ask is None:
-        return Outcome(failed="there is nobody to run an agent")
+        return HandlerOutcome(failed="there is nobody to run an agent")
     return await _answered(lambda: ask(question(handler.prompt, told), handler))
 
 
@@ -60,5 +60,5 @@ def question(prompt: str, told: Told) -> str:
     return f"{asked}\n\n{FORM}"
 
 
-async def _answered(ask: Callable[[], Awaitable[str]]) -> Outcome:
-    return Outcome(answer=await ask())
+async def _answered(ask: Callable[[], Awaitable[str]]) -> HandlerOutcome:
+    return HandlerOutcome(answer=await ask())

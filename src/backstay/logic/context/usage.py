@@ -82,60 +82,62 @@ class ContextUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.counted > 0 and self.since == 0
 
 
-def fold_fill(fill: ContextUsage, record: Recorded) -> ContextUsage:
-    """`fill` after `record`."""
+def fold_context_usage(state: ContextUsage, record: Recorded) -> ContextUsage:
+    """Fold `record` into the usage of the context."""
     change = _FOLDS.get(type(record.event))
-    return fill if change is None else change(fill, record.event)
+    return state if change is None else change(state, record.event)
 
 
-def _added(fill: ContextUsage, tokens: int) -> ContextUsage:
-    return replace(fill, since=fill.since + tokens, guess=fill.guess + tokens, messages=fill.messages + 1, tried=False)
+def _added(state: ContextUsage, tokens: int) -> ContextUsage:
+    return replace(
+        state, since=state.since + tokens, guess=state.guess + tokens, messages=state.messages + 1, tried=False
+    )
 
 
-def _received(fill: ContextUsage, event: InputReceived) -> ContextUsage:
-    return replace(fill, waiting=(*fill.waiting, (event.input, tokens_of(event.parts))))
+def _received(state: ContextUsage, event: InputReceived) -> ContextUsage:
+    return replace(state, waiting=(*state.waiting, (event.input, tokens_of(event.parts))))
 
 
-def _taken(fill: ContextUsage, event: InputTaken) -> ContextUsage:
+def _taken(state: ContextUsage, event: InputTaken) -> ContextUsage:
     """Several inputs that are taken together are one message."""
-    tokens = MESSAGE + sum(size - MESSAGE for name, size in fill.waiting if name in event.inputs)
-    return replace(_added(fill, tokens), prompt=tokens, waiting=_left(fill, event))
+    tokens = MESSAGE + sum(size - MESSAGE for name, size in state.waiting if name in event.inputs)
+    return replace(_added(state, tokens), prompt=tokens, waiting=_left(state, event))
 
 
-def _left(fill: ContextUsage, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
-    return tuple(each for each in fill.waiting if each[0] not in event.inputs)
+def _left(state: ContextUsage, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
+    return tuple(each for each in state.waiting if each[0] not in event.inputs)
 
 
-def _replied(fill: ContextUsage, event: ModelReplied) -> ContextUsage:
+def _replied(state: ContextUsage, event: ModelReplied) -> ContextUsage:
     said = any(not isinstance(part, Text) or part.text for part in event.parts)
-    added = _added(fill, tokens_of(event.parts)) if said else fill
+    added = _added(state, tokens_of(event.parts)) if said else state
     usage = event.usage
     if usage is None or usage.estimated:
         return added
-    return replace(added, counted=usage.input + usage.output, since=0, ratio=_ratio(fill, usage))
+    return replace(added, counted=usage.input + usage.output, since=0, ratio=_ratio(state, usage))
 
 
-def _ratio(fill: ContextUsage, usage: Usage) -> float:
-    if not fill.asked or not usage.input:
-        return fill.ratio
-    return min(max((usage.input + PRIOR) / (fill.asked + PRIOR), LEAST_RATIO), MOST_RATIO)
+def _ratio(state: ContextUsage, usage: Usage) -> float:
+    if not state.asked or not usage.input:
+        return state.ratio
+    return min(max((usage.input + PRIOR) / (state.asked + PRIOR), LEAST_RATIO), MOST_RATIO)
 
 
-def _child_said(fill: ContextUsage, event: ChildFinished) -> ContextUsage:
-    return _added(fill, tokens_of((Text(text=event.text or f"(the child session ended: {event.outcome})"),)))
+def _child_said(state: ContextUsage, event: ChildFinished) -> ContextUsage:
+    return _added(state, tokens_of((Text(text=event.text or f"(the child session ended: {event.outcome})"),)))
 
 
-def _turn_over(fill: ContextUsage, event: TurnCompleted) -> ContextUsage:
+def _turn_over(state: ContextUsage, event: TurnCompleted) -> ContextUsage:
     if event.outcome != "abandoned":
-        return fill
-    counted, since, guess, messages = fill.before_turn
-    return replace(fill, counted=counted, since=since, guess=guess, messages=messages, tried=False, trimmed=False)
+        return state
+    counted, since, guess, messages = state.before_turn
+    return replace(state, counted=counted, since=since, guess=guess, messages=messages, tried=False, trimmed=False)
 
 
-def _elsewhere(fill: ContextUsage, guess: int, messages: int) -> ContextUsage:
+def _elsewhere(state: ContextUsage, guess: int, messages: int) -> ContextUsage:
     """The conversation is another one now: no count of a provider is about it."""
     return replace(
-        fill,
+        state,
         counted=0,
         since=0,
         guess=guess,
@@ -147,21 +149,21 @@ def _elsewhere(fill: ContextUsage, guess: int, messages: int) -> ContextUsage:
     )
 
 
-def _compacted(fill: ContextUsage, event: Compacted) -> ContextUsage:
-    _, guess, messages = fill.compacting or (event.trigger, fill.guess, fill.messages)
-    there = _elsewhere(fill, event.guess + fill.guess - guess, event.messages + fill.messages - messages)
+def _compacted(state: ContextUsage, event: Compacted) -> ContextUsage:
+    _, guess, messages = state.compacting or (event.trigger, state.guess, state.messages)
+    there = _elsewhere(state, event.guess + state.guess - guess, event.messages + state.messages - messages)
     if event.trigger == "trim":
-        return replace(there, fruitless=fill.fruitless, tried=fill.tried)
-    fruitless = fill.fruitless + 1 if event.after > event.before * FRUITLESS else 0
+        return replace(there, fruitless=state.fruitless, tried=state.tried)
+    fruitless = state.fruitless + 1 if event.after > event.before * FRUITLESS else 0
     return replace(there, fruitless=fruitless if event.trigger != "manual" else 0, tried=True)
 
 
-def _not_compacted(fill: ContextUsage, _: CompactionFailed) -> ContextUsage:
+def _not_compacted(state: ContextUsage, _: CompactionFailed) -> ContextUsage:
     """Only what the session tried by itself, and nobody stopped, counts as fruitless."""
-    trigger = fill.compacting[0] if fill.compacting else "manual"
+    trigger = state.compacting[0] if state.compacting else "manual"
     if trigger == "trim":
-        return replace(fill, compacting=None, trimmed=True)
-    return replace(fill, compacting=None, fruitless=fill.fruitless + (trigger != "manual"), tried=True)
+        return replace(state, compacting=None, trimmed=True)
+    return replace(state, compacting=None, fruitless=state.fruitless + (trigger != "manual"), tried=True)
 
 
 _FOLDS: Final[

@@ -1,7 +1,7 @@
 """What to write next. Pure: looks at `Progress` and a `Policy`, never waits, never fails.
 
-`decide` answers with the next events or with nothing; `settle` (in `logic/step.py`) asks it until it has nothing more to say. It must
-have an answer for every prefix of every log, because a crash may leave any of them.
+`decide` answers with the next events or with nothing; `settle` (in `logic/decide/step.py`) asks it until it has nothing more to write. It
+must have an answer for every prefix of every log, because a crash may leave any of them.
 """
 
 from collections.abc import Sequence

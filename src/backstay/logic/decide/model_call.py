@@ -140,7 +140,7 @@ def _overflow(p: Progress, model: str, policy: Policy) -> str:
 
 
 def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[Draft] | None:
-    """What an empty purse leads to; None when the call may be made."""
+    """What an empty budget leads to; None when the call may be made."""
     purse, needed = p.purse, expected_cost(p, model, policy, output=0)
     if purse.limit is None or not purse.empty(needed):
         return None

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.tools.patch.model import Section
+from backstay.tools.patch.model import PatchSection
 from backstay.tools.patch.parse import patch_of, read_patch
 from backstay.vocab.errors import UserError
 
@@ -269,7 +269,7 @@ def _reports(result: str) -> list[str]:
     return [result[start:end] for start, end in zip(starts, [*starts[1:], len(result)], strict=False)]
 
 
-def _patched(section: Section, report: str) -> FileDiff:
+def _patched(section: PatchSection, report: str) -> FileDiff:
     if section.kind == "add":
         return FileDiff(file=section.path, lines=between("", section.content))
     written = [DiffLine(type=_SIGNS[line.sign], text=line.text) for hunk in section.hunks for line in hunk.lines]

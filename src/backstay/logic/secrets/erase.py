@@ -18,7 +18,8 @@ from itertools import accumulate
 from typing import Final
 
 from backstay.logic.secrets.known_values import KnownValues
-from backstay.logic.secrets.redact import Found, Redactor, merge_overlapping, replace, replace_part, written_forms
+from backstay.logic.secrets.redact import Redactor, merge_overlapping, replace, replace_part, written_forms
+from backstay.logic.secrets.shapes import SecretMatch
 from backstay.logic.secrets.told_values import PLAIN_LEAST, find_told_words, forms, is_telling
 from backstay.logic.secrets.value_looks import looks_random
 
@@ -44,7 +45,7 @@ class Eraser:
         for value in known:
             self._add(value, _KNOWN)
 
-    def learn(self, text: str) -> list[Found]:
+    def learn(self, text: str) -> list[SecretMatch]:
         """Remember what is found in a text, and give it."""
         found = self.find(text)
         for one in found:
@@ -58,10 +59,10 @@ class Eraser:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
         return replace(self._redactor.known(text), merge_overlapping([*self._exact(text)]))
 
-    def find(self, text: str) -> list[Found]:
+    def find(self, text: str) -> list[SecretMatch]:
         """Every secret in a text, in order; a mark is none."""
         whole = merge_overlapping([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
-        parts = [Found(run.start, run.end, _HALF) for run in self._index.parts(text)]
+        parts = [SecretMatch(run.start, run.end, _HALF) for run in self._index.parts(text)]
         found = _named_after(whole, merge_overlapping([*whole, *parts])) if parts else whole
         if not found or "[ERASED " not in text:
             return found
@@ -80,7 +81,7 @@ class Eraser:
             replace_part(text, end - len(piece), end, secrets, mark) for piece, end in zip(pieces, ends, strict=True)
         ]
 
-    def _mark(self, text: str, one: Found) -> str:
+    def _mark(self, text: str, one: SecretMatch) -> str:
         secret = text[one.start : one.end].encode("utf-8", "surrogatepass")
         return f"[ERASED {hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:DIGITS]}: {kind_of(one.why)}]"
 
@@ -90,9 +91,9 @@ class Eraser:
         for form in written_forms(value):
             self._index.add(form, parts=False)
 
-    def _exact(self, text: str) -> Iterator[Found]:
+    def _exact(self, text: str) -> Iterator[SecretMatch]:
         for start, end in self._index.whole(text):
-            yield Found(start, end, self._values.get(text[start:end], _KNOWN))
+            yield SecretMatch(start, end, self._values.get(text[start:end], _KNOWN))
 
 
 def kind_of(why: str) -> str:
@@ -100,17 +101,19 @@ def kind_of(why: str) -> str:
     return _UNFIT.sub(" ", why).strip()[:60] or "a secret"
 
 
-def _named_after(whole: list[Found], found: list[Found]) -> list[Found]:
+def _named_after(whole: list[SecretMatch], found: list[SecretMatch]) -> list[SecretMatch]:
     """What was found, each called what the first whole secret in it is called."""
     named, at = [], 0
     for one in found:
         while at < len(whole) and whole[at].end <= one.start:
             at += 1
-        named.append(Found(one.start, one.end, whole[at].why) if at < len(whole) and whole[at].start < one.end else one)
+        named.append(
+            SecretMatch(one.start, one.end, whole[at].why) if at < len(whole) and whole[at].start < one.end else one
+        )
     return named
 
 
-def _outside(marks: Sequence[tuple[int, int]], found: list[Found]) -> list[Found]:
+def _outside(marks: Sequence[tuple[int, int]], found: list[SecretMatch]) -> list[SecretMatch]:
     """What does not stand in a mark; both are in order."""
     outside, at = [], 0
     for one in found:

@@ -18,7 +18,7 @@ import msgspec
 
 from backstay.logic.secrets.next_match import NextMatch
 from backstay.logic.secrets.secret_names import KINDS, NAMES, is_neutral_suffix, is_telling_suffix
-from backstay.logic.secrets.shapes import Found
+from backstay.logic.secrets.shapes import SecretMatch
 from backstay.logic.secrets.value_looks import (
     LONGEST_JUDGED,
     decoded,
@@ -49,7 +49,7 @@ Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
+class NameVerdict(msgspec.Struct, frozen=True, gc=False):
     """Whether a secret follows a name."""
 
     read: str
@@ -75,10 +75,10 @@ class Name(msgspec.Struct, frozen=True, gc=False):
     """Where its value may begin."""
 
 
-def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
+def find_assigned(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
     reader, size, done = _Reader(text, lowered, back), len(text), 0
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, NameVerdict] = {}
     for first, last in _named_signs(back):
         start, sign = size - last, size - first
         if sign <= done and reader.value_start(sign) <= done:
@@ -93,7 +93,7 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
                 verdicts[near] = verdict
         if verdict.why:
             done = sign + verdict.end
-            yield Found(sign + verdict.start, done, verdict.why)
+            yield SecretMatch(sign + verdict.start, done, verdict.why)
 
 
 def _named_signs(back: str) -> list[Span]:
@@ -121,7 +121,7 @@ class _Reader:
         self._read_to = 0
         """Up to where the text was read to judge a name."""
 
-    def judge(self, first: int, last: int) -> Verdict:
+    def judge(self, first: int, last: int) -> NameVerdict:
         """Judge what follows the name and the sign that stand from `first` to `last` in the text read from its end."""
         text, start, sign = self._text, self._size - last, self._size - first
         self._read_to = sign + 1
@@ -133,7 +133,7 @@ class _Reader:
         is_cut_off = start < before or self._read_to > self._size or self._read_to - start > LONGEST_READ
         read = "" if is_cut_off else text[start - before : self._read_to]
         why = _WHY[name.kind] if name and end > found else ""
-        return Verdict(read, before, why, found - sign, end - sign)
+        return NameVerdict(read, before, why, found - sign, end - sign)
 
     def value_start(self, sign: int) -> int:
         """Where the value behind `sign` begins: blanks, `>` and the beginning of an object may stand before it."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from backstay.logic.secrets.phrases import MOST_JUDGED
 from backstay.logic.secrets.secret_names import is_secret_key
-from backstay.logic.secrets.shapes import Found, contains
+from backstay.logic.secrets.shapes import SecretMatch, contains
 from backstay.logic.secrets.value_looks import LONGEST_JUDGED, is_code
 
 REACH: Final = 160
@@ -15,20 +15,20 @@ REACH: Final = 160
 _WHY: Final = "a secret that is named as one"
 
 
-def find_pairs(text: str, lowered: str, back: str) -> Iterator[Found]:
+def find_pairs(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
     """The secrets in `text` that an element or a sibling names. `lowered` is the text in small letters, `back` that from its end."""
     is_given = functools.lru_cache(MOST_JUDGED)(_is_given)
     if "</" in text:
         for match in _ELEMENT.finditer(text):
             if is_secret_key(match["tag"].rpartition(":")[2]) and is_given(match["secret"]):
-                yield Found(*match.span("secret"), _WHY)
+                yield SecretMatch(*match.span("secret"), _WHY)
     if contains(lowered, "value"):
         for match in _VALUE.finditer(lowered):
             name = _name_before(text, back, match.start()) or _name_after(text, lowered, match.end())
             if name and is_secret_key(name):
                 start, end = match.span("secret")
                 if is_given(text[start:end]):
-                    yield Found(start, end, _WHY)
+                    yield SecretMatch(start, end, _WHY)
 
 
 def _name_before(text: str, back: str, at: int) -> str:

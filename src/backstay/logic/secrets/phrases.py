@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from backstay.logic.secrets.next_match import NextMatch
 from backstay.logic.secrets.secret_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK
-from backstay.logic.secrets.shapes import Found, contains
+from backstay.logic.secrets.shapes import SecretMatch, contains
 from backstay.logic.secrets.value_looks import LONGEST_JUDGED, has_digit, is_code, is_literal, is_phrase
 
 REACH: Final = 400
@@ -35,14 +35,14 @@ class Phrase(NamedTuple):
     """Words that have to stand before it in the same command, in this order."""
 
 
-def find_phrases(text: str, lowered: str, back: str) -> Iterator[Found]:
+def find_phrases(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
     """Yield the secrets in `text` that follow a phrase. `lowered` is the text in small letters, `back` that from its end."""
     for phrase in _PHRASES:
         if any(contains(lowered, gate) for gate in phrase.gates):
             is_real = functools.lru_cache(MOST_JUDGED)(phrase.is_real)
             for start, end in _places(phrase, text, lowered, back):
                 if is_real(text[start:end][:LONGEST_JUDGED]):
-                    yield Found(start, end, phrase.why)
+                    yield SecretMatch(start, end, phrase.why)
 
 
 def _places(phrase: Phrase, text: str, lowered: str, back: str) -> Iterator[tuple[int, int]]:

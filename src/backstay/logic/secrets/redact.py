@@ -19,8 +19,7 @@ from backstay.logic.secrets.named_values import find_assigned
 from backstay.logic.secrets.pairs import find_pairs
 from backstay.logic.secrets.phrases import find_phrases
 from backstay.logic.secrets.secret_names import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
-from backstay.logic.secrets.shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
-from backstay.logic.secrets.shapes import contains, find_blocks, find_shapes
+from backstay.logic.secrets.shapes import SecretMatch, contains, find_blocks, find_shapes
 
 REDACTED: Final = "[REDACTED]"
 SHORTEST_EXACT: Final = 6
@@ -45,14 +44,14 @@ class Redactor:
             for form in self._exact:
                 self._index.add(form, parts=False)
 
-    def find(self, text: str) -> list[Found]:
+    def find(self, text: str) -> list[SecretMatch]:
         """Every secret in `text`, in order, none overlapping another. The time is linear in the text."""
         found = self._find(text)
         if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
             found += _uncoloured(text, self._find)
         return merge_overlapping(found)
 
-    def _find(self, text: str) -> list[Found]:
+    def _find(self, text: str) -> list[SecretMatch]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
         lowered = (
             text.replace("İ", "i").lower() if _may_hold_stem(text) else ""
@@ -120,13 +119,13 @@ class Redactor:
         sizes = range(1, LONGEST_HEAD + 1)
         return frozenset(form[:size] for form in self._exact for size in sizes if size < len(form))
 
-    def _find_exact(self, text: str) -> Iterator[Found]:
+    def _find_exact(self, text: str) -> Iterator[SecretMatch]:
         if self._index is not None:
-            yield from (Found(*run, "a value that was injected") for run in self._index.whole(text))
+            yield from (SecretMatch(*run, "a value that was injected") for run in self._index.whole(text))
         for value in self._exact if self._index is None else self._short:
             at = text.find(value)
             while at >= 0:
-                yield Found(at, at + len(value), "a value that was injected")
+                yield SecretMatch(at, at + len(value), "a value that was injected")
                 at = text.find(value, at + len(value))
 
 
@@ -148,17 +147,17 @@ def looks_secret(text: str, name: str = "") -> str:
     return f"it holds {found[0].why}" if found else ""
 
 
-def _redacted(_: Found) -> str:
+def _redacted(_: SecretMatch) -> str:
     return REDACTED
 
 
-def replace(text: str, found: Iterable[Found], mark: Callable[[Found], str] = _redacted) -> str:
+def replace(text: str, found: Iterable[SecretMatch], mark: Callable[[SecretMatch], str] = _redacted) -> str:
     """`text` with a mark in place of each secret that was found."""
     return replace_part(text, 0, len(text), deque(found), mark)
 
 
 def replace_part(
-    text: str, start: int, end: int, secrets: deque[Found], mark: Callable[[Found], str] = _redacted
+    text: str, start: int, end: int, secrets: deque[SecretMatch], mark: Callable[[SecretMatch], str] = _redacted
 ) -> str:
     """`text` from `start` to `end`, with a mark in place of each secret that begins there. Those that end there leave `secrets`."""
     pieces: list[str] = []
@@ -221,7 +220,7 @@ def _value_of_pair(value: Mapping[object, object]) -> object:
     return None
 
 
-def _uncoloured(text: str, find: Callable[[str], list[Found]]) -> list[Found]:
+def _uncoloured(text: str, find: Callable[[str], list[SecretMatch]]) -> list[SecretMatch]:
     """What is found in a text without its colours, at its place in the text."""
     plain = _COLOUR.sub("", text)
     found = find(plain) if len(plain) < len(text) else []
@@ -235,7 +234,7 @@ def _uncoloured(text: str, find: Callable[[str], list[Found]]) -> list[Found]:
         after = bisect_right(starts, inside)
         return inside if not after else colours[after - 1][1] + inside - starts[after - 1]
 
-    return [Found(place(one.start), place(one.end - 1) + 1, one.why) for one in found]
+    return [SecretMatch(place(one.start), place(one.end - 1) + 1, one.why) for one in found]
 
 
 def written_forms(value: str) -> Iterator[str]:
@@ -255,11 +254,11 @@ def written_forms(value: str) -> Iterator[str]:
         yield from (text, re.sub("%..", lambda found: found[0].lower(), text))
 
 
-def merge_overlapping(found: list[Found]) -> list[Found]:
+def merge_overlapping(found: list[SecretMatch]) -> list[SecretMatch]:
     """Put what was found in order, and make one of those that overlap."""
     if len(found) < 2:
         return found
-    merged: list[Found] = []
+    merged: list[SecretMatch] = []
     last = -1
     for one in sorted(found):
         if one.start > last:
@@ -267,7 +266,7 @@ def merge_overlapping(found: list[Found]) -> list[Found]:
             last = one.end
         elif one.end > last:
             last = one.end
-            merged[-1] = Found(merged[-1].start, last, merged[-1].why)
+            merged[-1] = SecretMatch(merged[-1].start, last, merged[-1].why)
     return merged
 
 

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.checkpoints.plan import Change as FileChange
-from backstay.checkpoints.plan import Entry, Plan, Tree, pack, unpack_plan, unpack_tree
+from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack, unpack_plan, unpack_tree
 from backstay.logic.context.tokens import estimate_text
 from backstay.logic.state.content import HEAD, digest
 from backstay.vocab.errors import LogDamaged
@@ -137,7 +136,7 @@ def without_contents(content: bytes, given_up: Iterable[str]) -> Moved | None:
     return Moved(new, digest(new))
 
 
-def _listing(content: bytes) -> Tree | Plan | None:
+def _listing(content: bytes) -> Tree | RestorePlan | None:
     for unpack in (unpack_tree, unpack_plan):
         with suppress(LogDamaged):
             return unpack(content)
@@ -148,14 +147,14 @@ def _tree(tree: Tree, lost: frozenset[bytes]) -> Tree:
     return replace(tree, entries=tuple(_entry(each, lost) for each in tree.entries))
 
 
-def _plan(plan: Plan, lost: frozenset[bytes]) -> Plan:
+def _plan(plan: RestorePlan, lost: frozenset[bytes]) -> RestorePlan:
     def change(each: FileChange) -> FileChange:
         return replace(each, want=_entry(each.want, lost), now=None if each.now is None else _entry(each.now, lost))
 
     return replace(plan, changes=tuple(map(change, plan.changes)))
 
 
-def _entry(entry: Entry, lost: frozenset[bytes]) -> Entry:
+def _entry(entry: TreeEntry, lost: frozenset[bytes]) -> TreeEntry:
     return replace(entry, sha256=b"") if entry.sha256 in lost else entry
 
 

@@ -21,7 +21,7 @@ BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi", "Private-Lines:")
 """What a private key begins with; the second is the base64 of the first, the third is what PuTTY writes."""
 
 
-class Found(msgspec.Struct, frozen=True, order=True, gc=False):
+class SecretMatch(msgspec.Struct, frozen=True, order=True, gc=False):
     """A secret in a text. Those of one text are ordered by where they begin; the collector of garbage need not look at them."""
 
     start: int
@@ -42,11 +42,11 @@ class Shape(NamedTuple):
     letters: frozenset[str] = frozenset()
     """What it begins with, letter by letter."""
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[SecretMatch]:
         """The secrets of this kind in `text`."""
         return self.judge(text, _compiled(self.expression).finditer(text))
 
-    def judge(self, text: str, matches: Iterable[re.Match[str]]) -> Iterator[Found]:
+    def judge(self, text: str, matches: Iterable[re.Match[str]]) -> Iterator[SecretMatch]:
         """Those of the matches in `text` that are secrets of this kind."""
         group = "secret" if "secret" in _compiled(self.expression).groupindex else 0
         for match in matches:
@@ -54,7 +54,7 @@ class Shape(NamedTuple):
             if self.upto:
                 end = text.rfind(self.upto, start, end)
             if end > start and (self.is_real is None or self.is_real(text[start : min(end, start + 4096)])):
-                yield Found(start, end, self.why)
+                yield SecretMatch(start, end, self.why)
 
 
 class Shapes(NamedTuple):
@@ -85,7 +85,7 @@ class Beginnings(NamedTuple):
     """The shapes of each beginning, each with its match; those of a shorter one that it begins with too."""
 
 
-def find_shapes(text: str) -> Iterator[Found]:
+def find_shapes(text: str) -> Iterator[SecretMatch]:
     """The secrets in `text` that are told by how they begin, or by the fixed text before them."""
     shapes = _shapes()
     letters = frozenset(letter for letter in shapes.letters if letter in text)
@@ -95,20 +95,20 @@ def find_shapes(text: str) -> Iterator[Found]:
     yield from _find(text, _possible(text, shapes.places, letters))
 
 
-def find_blocks(text: str) -> Iterator[Found]:
+def find_blocks(text: str) -> Iterator[SecretMatch]:
     """The private keys in `text`: in PEM, and the base64 of PEM, which configurations of Kubernetes and of CI systems hold."""
     if contains(text, BLOCK_BEGINS[0]):
         yield from _find_plain(text)
     if contains(text, BLOCK_BEGINS[1]):
         for match in _ENCODED.finditer(text):
             if b"PRIVATE KEY" in decoded(re.sub(r"[^A-Za-z0-9+/]", "", match[0][:200])[:88]):
-                yield Found(*match.span(), "the base64 of a private key")
+                yield SecretMatch(*match.span(), "the base64 of a private key")
 
     if contains(text, BLOCK_BEGINS[2]):
         for match in _PUTTY.finditer(text):
             end, _ = _putty_end(text, match)
             if end > match.end():
-                yield Found(match.end(), end, "a private key")
+                yield SecretMatch(match.end(), end, "a private key")
 
 
 def open_block(text: str) -> int:
@@ -185,12 +185,12 @@ def _possible(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: froze
     ]
 
 
-def _find(text: str, shapes: Iterable[Shape]) -> Iterator[Found]:
+def _find(text: str, shapes: Iterable[Shape]) -> Iterator[SecretMatch]:
     for shape in shapes:
         yield from shape.find(text)
 
 
-def _find_at_once(text: str) -> Iterator[Found]:
+def _find_at_once(text: str) -> Iterator[SecretMatch]:
     """The tokens in `text`, looked for all at once wherever one may begin."""
     beginnings = _beginnings()
     for pattern in (beginnings.words, beginnings.written):
@@ -203,7 +203,7 @@ def _find_at_once(text: str) -> Iterator[Found]:
                     yield from shape.judge(text, (match,))
 
 
-def _find_plain(text: str) -> Iterator[Found]:
+def _find_plain(text: str) -> Iterator[SecretMatch]:
     at, last = 0, _LAST.search(text)
     while first := _FIRST.search(text, at):
         if last is not None and last.start() < first.end():
@@ -213,7 +213,7 @@ def _find_plain(text: str) -> Iterator[Found]:
         else:
             body = _BODY.match(text, first.end())
             at = body.end() if body else first.end()
-        yield Found(first.start(), at, "a private key")
+        yield SecretMatch(first.start(), at, "a private key")
 
 
 def _is_user_info(value: str) -> bool:

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Final
 
 from backstay.logic.secrets.redact import PLAIN, STEMS, Redactor, end_of_colours, replace_part
-from backstay.logic.secrets.shapes import BLOCK_BEGINS, Found, may_begin, open_block
+from backstay.logic.secrets.shapes import BLOCK_BEGINS, SecretMatch, may_begin, open_block
 
 LONGEST_HELD: Final = 64 * 1024
 """Characters that may be held back; beyond that they are given out, redacted as far as they can be."""
@@ -68,13 +68,13 @@ class StreamRedactor:
         self._enough = self._size * 3 // 2 + 1
         return pieces
 
-    def _swallow(self, whole: str, start: int, cut: int, found: list[Found]) -> tuple[list[Found], int]:
+    def _swallow(self, whole: str, start: int, cut: int, found: list[SecretMatch]) -> tuple[list[SecretMatch], int]:
         """Drop the rest of the secret that was too long, without a mark of its own: it begins before what is new."""
         end = start + len(whole[start:]) - len(whole[start:].lstrip(_TOKEN))
-        later = (Found(max(one.start, end), one.end, one.why) for one in found if one.end > end)
-        return [Found(start - 1, end, "the rest of a secret"), *later], max(cut, end)
+        later = (SecretMatch(max(one.start, end), one.end, one.why) for one in found if one.end > end)
+        return [SecretMatch(start - 1, end, "the rest of a secret"), *later], max(cut, end)
 
-    def _take(self, whole: str, at: int, cut: int, found: list[Found]) -> list[str]:
+    def _take(self, whole: str, at: int, cut: int, found: list[SecretMatch]) -> list[str]:
         """The pieces up to `cut`: the mark stands in the one in which a secret begins, and nowhere when that was given out already."""
         ready: list[str] = []
         secrets = deque(found)
@@ -91,7 +91,7 @@ class StreamRedactor:
         return ready
 
 
-def settled_length(text: str, found: list[Found], redactor: Redactor = PLAIN) -> int:
+def settled_length(text: str, found: list[SecretMatch], redactor: Redactor = PLAIN) -> int:
     """How much of `text`, in which `found` is, stays as it is whatever follows."""
     line = max(text.rfind("\n"), 0)
     last = text[line:]

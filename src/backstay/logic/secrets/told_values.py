@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from backstay.logic.secrets.secret_names import KINDS, PASSWORDS
-from backstay.logic.secrets.shapes import Found, contains
+from backstay.logic.secrets.shapes import SecretMatch, contains
 from backstay.logic.secrets.value_looks import has_digit, is_code, is_literal, looks_random
 
 LEAST: Final = 8
@@ -25,7 +25,7 @@ REACH: Final = 64
 _WHY: Final = "a secret that is named as one"
 
 
-def find_told_words(text: str) -> Iterator[Found]:
+def find_told_words(text: str) -> Iterator[SecretMatch]:
     """What only its name tells to be secret: a run of letters too long for a word, `token = correcthorsebattery`, and a value below it."""
     if contains(text, "\n"):
         yield from _find_below(text)
@@ -33,15 +33,15 @@ def find_told_words(text: str) -> Iterator[Found]:
         start, end = match.span("secret")
         before = text[max(0, match.start() - REACH) : match.start()].lower()
         if end - start <= REACH and _NAME.search(before) and not any(stem in match["secret"] for stem in _STEMS):
-            yield Found(start, end, _WHY)
+            yield SecretMatch(start, end, _WHY)
 
 
-def _find_below(text: str) -> Iterator[Found]:
+def _find_below(text: str) -> Iterator[SecretMatch]:
     """Values that stand alone in the line below their names: `password:`, and then `hunter2x`."""
     for match in _BELOW.finditer(text):
         name = _NAME.search(text[max(0, match.start() - REACH) : match.start()].lower())
         if name and is_literal(match["secret"], password=name[0].startswith(PASSWORDS)):
-            yield Found(*match.span("secret"), _WHY)
+            yield SecretMatch(*match.span("secret"), _WHY)
 
 
 def is_telling(value: str) -> bool:

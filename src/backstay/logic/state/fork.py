@@ -11,7 +11,7 @@ from functools import reduce
 
 from msgspec.structs import replace
 
-from backstay.logic.budget import BudgetState, fold_purse
+from backstay.logic.budget import BudgetState, fold_budget
 from backstay.logic.state.transcript import Transcript
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
@@ -80,7 +80,7 @@ def fork_records(
         or (isinstance(record.event, MemoryNoted) and record.seq <= end)
     ]
     fork = [Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)]
-    purse = reduce(fold_purse, log, BudgetState())
+    purse = reduce(fold_budget, log, BudgetState())
     if purse.limit is not None:  # what was spent on the path counts in the fork too
         budget = BudgetSet(limit=purse.limit, on_exceed=purse.on_exceed)
         fork.append(Recorded(seq=2, id=event_id(nonce, 2), at=log[0].at, by="user", event=budget))

@@ -169,11 +169,11 @@ Change = dict[str, object]
 Part = Callable[[Progress, Recorded], object]
 
 _PARTS: Final[tuple[tuple[str, frozenset[type[Event]], Part], ...]] = (
-    ("fill", usage.HEARS, lambda p, r: usage.fold_fill(p.fill, r)),
-    ("trying", retries.HEARS, lambda p, r: retries.fold_trying(p.trying, r)),
-    ("purse", budget.HEARS, lambda p, r: budget.fold_purse(p.purse, r)),
-    ("consent", grants.HEARS, lambda p, r: grants.fold_consent(p.consent, r, p.calls)),
-    ("hooks", gates.HEARS, lambda p, r: gates.fold_hooking(p.hooks, r, p.calls, p.ended)),
+    ("fill", usage.HEARS, lambda p, r: usage.fold_context_usage(p.fill, r)),
+    ("trying", retries.HEARS, lambda p, r: retries.fold_retries(p.trying, r)),
+    ("purse", budget.HEARS, lambda p, r: budget.fold_budget(p.purse, r)),
+    ("consent", grants.HEARS, lambda p, r: grants.fold_grants(p.consent, r, p.calls)),
+    ("hooks", gates.HEARS, lambda p, r: gates.fold_hook_state(p.hooks, r, p.calls, p.ended)),
     ("calls", open_calls.HEARS, lambda p, r: open_calls.fold_calls(p.calls, r)),
 )
 """The fields that are folds of their own, and the events that each hears."""

@@ -53,7 +53,7 @@ def check_shape(
     return tuple(f"{rule.__name__}: {broken}" for rule in RULES[format] for broken in rule(request))
 
 
-class Turn(Struct, frozen=True):
+class RequestTurn(Struct, frozen=True):
     """Messages as they arrive at the provider: one message, or neighbours merged into one. Without system messages."""
 
     role: Role
@@ -74,7 +74,7 @@ class Request(Struct, frozen=True, kw_only=True):
     """Whose signatures may be in it."""
     prefill: bool
     messages: tuple[Message, ...]
-    turns: tuple[Turn, ...]
+    turns: tuple[RequestTurn, ...]
 
 
 Rule = Callable[[Request], Iterator[str]]
@@ -302,8 +302,8 @@ _PROVIDERS: Final = {
 }
 
 
-def _turns(messages: Sequence[Message], *, merged: bool) -> Iterator[Turn]:
-    open_turn: Turn | None = None
+def _turns(messages: Sequence[Message], *, merged: bool) -> Iterator[RequestTurn]:
+    open_turn: RequestTurn | None = None
     for index, message in enumerate(messages):
         if message.role == "system":
             continue
@@ -318,16 +318,16 @@ def _turns(messages: Sequence[Message], *, merged: bool) -> Iterator[Turn]:
         yield open_turn
 
 
-def _turn(role: Role, first: int, parts: tuple[InFlightPart, ...]) -> Turn:
+def _turn(role: Role, first: int, parts: tuple[InFlightPart, ...]) -> RequestTurn:
     calls = [part for part in parts if isinstance(part, ToolCall)]
-    return Turn(role, first, parts, calls, [part for part in parts if isinstance(part, ToolResult)])
+    return RequestTurn(role, first, parts, calls, [part for part in parts if isinstance(part, ToolResult)])
 
 
-def _with_next(turns: Sequence[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
+def _with_next(turns: Sequence[RequestTurn]) -> Iterator[tuple[RequestTurn, RequestTurn | None]]:
     return zip(turns, (*turns[1:], None), strict=False)
 
 
-def _tools_after(turns: Sequence[Turn], index: int) -> Iterator[Turn]:
+def _tools_after(turns: Sequence[RequestTurn], index: int) -> Iterator[RequestTurn]:
     for later in range(index + 1, len(turns)):
         if turns[later].role != "tool":
             return

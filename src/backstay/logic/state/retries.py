@@ -73,18 +73,18 @@ class RetryState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((each for each in chain if cooling.get(each, 0) <= now), chain[0])
 
 
-def fold_trying(trying: RetryState, record: Recorded) -> RetryState:
-    """`trying` after `record`."""
+def fold_retries(state: RetryState, record: Recorded) -> RetryState:
+    """Fold `record` into the retries."""
     change = _FOLDS.get(type(record.event))
-    return trying if change is None else change(trying, record, record.event)
+    return state if change is None else change(state, record, record.event)
 
 
-def wait(trying: RetryState, retries: Retries, now: int) -> WaitStarted | None:
+def wait(state: RetryState, retries: Retries, now: int) -> WaitStarted | None:
     """The wait before the same model is asked again; None when it is given up."""
-    failure = trying.failure
-    if failure is None or failure.kind not in PASSING or failure.shown or trying.failures >= retries.attempts:
+    failure = state.failure
+    if failure is None or failure.kind not in PASSING or failure.shown or state.failures >= retries.attempts:
         return None
-    steps = min(trying.failures - 1, 16)
+    steps = min(state.failures - 1, 16)
     delay = min(retries.first_wait_s * 2**steps, retries.longest_wait_s) * (0.5 + _chance(failure.ask) / 2)
     if failure.retry_after_s is not None:
         delay = failure.retry_after_s or delay  # at once is no wait
@@ -93,27 +93,27 @@ def wait(trying: RetryState, retries: Retries, now: int) -> WaitStarted | None:
     until = now + int(delay * SECOND)
     return WaitStarted(
         until=until,
-        model=trying.model,
-        attempt=trying.failures + 1,
+        model=state.model,
+        attempt=state.failures + 1,
         attempts=retries.attempts,
         kind=failure.kind,
     )
 
 
-def fallback(trying: RetryState, chain: Sequence[str], retries: Retries, now: int) -> FallbackTaken | None:
+def fallback(state: RetryState, chain: Sequence[str], retries: Retries, now: int) -> FallbackTaken | None:
     """The next model of the chain; None when the failure is not of that kind or there is none left."""
-    failure = trying.failure
-    if failure is None or failure.shown or trying.model not in chain:
+    failure = state.failure
+    if failure is None or failure.shown or state.model not in chain:
         return None
     if failure.kind not in PASSING and not (failure.kind == "auth" and retries.fallback_on_auth):
         return None
-    cooling = dict(trying.cooling)
-    rest = chain[chain.index(trying.model) + 1 :]
+    cooling = dict(state.cooling)
+    rest = chain[chain.index(state.model) + 1 :]
     to = next((each for each in rest if cooling.get(each, 0) <= now), None)
     if to is None:
         return None
     until = now + int(retries.cooldown_s * SECOND)
-    return FallbackTaken(came_from=trying.model, to=to, kind=failure.kind, until=until)
+    return FallbackTaken(came_from=state.model, to=to, kind=failure.kind, until=until)
 
 
 def _chance(word: str) -> float:
@@ -121,9 +121,9 @@ def _chance(word: str) -> float:
     return zlib.crc32(word.encode()) / 2**32
 
 
-def _failed(trying: RetryState, record: Recorded, event: ModelFailed) -> RetryState:
-    if not trying.model:  # another model answers now: what this one said is past
-        return trying
+def _failed(state: RetryState, record: Recorded, event: ModelFailed) -> RetryState:
+    if not state.model:  # another model answers now: what this one said is past
+        return state
     failure = Failure(
         kind=event.kind,
         message=event.message,
@@ -131,17 +131,17 @@ def _failed(trying: RetryState, record: Recorded, event: ModelFailed) -> RetrySt
         shown=bool(event.parts),
         ask=record.cause,
     )
-    return replace(trying, failures=trying.failures + 1, failure=failure)
+    return replace(state, failures=state.failures + 1, failure=failure)
 
 
-def _asked(trying: RetryState, _: Recorded, event: ModelAsked) -> RetryState:
-    failures = trying.failures if trying.model == event.model else 0
-    return replace(trying, model=event.model, failures=failures, failure=None)
+def _asked(state: RetryState, _: Recorded, event: ModelAsked) -> RetryState:
+    failures = state.failures if state.model == event.model else 0
+    return replace(state, model=event.model, failures=failures, failure=None)
 
 
-def _fell_back(trying: RetryState, _: Recorded, event: FallbackTaken) -> RetryState:
-    cooling = (*(each for each in trying.cooling if each[0] != event.came_from), (event.came_from, event.until))
-    return replace(trying, model=event.to, failures=0, failure=None, cooling=cooling, not_before=0)
+def _fell_back(state: RetryState, _: Recorded, event: FallbackTaken) -> RetryState:
+    cooling = (*(each for each in state.cooling if each[0] != event.came_from), (event.came_from, event.until))
+    return replace(state, model=event.to, failures=0, failure=None, cooling=cooling, not_before=0)
 
 
 _FOLDS: Final[dict[type[Event], Callable[[RetryState, Recorded, Any], RetryState]]] = {  # Any: each takes its own event

@@ -16,7 +16,7 @@ HEARS: Final[frozenset[type[Event]]] = frozenset(
 
 
 class UsageTotals(msgspec.Struct, kw_only=True):
-    """Tokens used, in all and by model. What they cost is in the purse of `Progress`."""
+    """Tokens used, in all and by model. What they cost is in the budget of `Progress`."""
 
     total: Usage = Usage()
     by_model: dict[str, Usage] = {}

@@ -29,7 +29,7 @@ _KNOWN_TO_ALL: Final = ("HOME", "PWD", "USER", "PATH", "SHELL", "LANG", "CLAUDE_
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class ServerSource(Struct, frozen=True, kw_only=True):
     """One file, or whatever else names servers."""
 
     scope: Scope
@@ -47,7 +47,7 @@ class Source(Struct, frozen=True, kw_only=True):
         return UserError(f"{self.place(keys)}: {shown('.'.join((SECTION, *keys)))}: {words}")
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What may stand in an entry."""
 
     type: str | None = None
@@ -61,7 +61,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
 
 
-def read_entry(source: Source, name: str, said: object) -> tuple[ServerSpec, bool]:
+def read_entry(source: ServerSource, name: str, said: object) -> tuple[ServerSpec, bool]:
     """The server of an entry, and whether the entry disables it. Raise `UserError` when it cannot be used."""
     where = source.place((name,))
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
@@ -93,7 +93,7 @@ def odd_keys(said: object) -> dict[str, str]:
     for key in said if isinstance(said, Mapping) else ():
         if key == "headersHelper":
             found[key] = "is not run; write the headers into 'headers', with ${VARIABLE} for a secret"
-        elif key not in Entry.__struct_fields__:
+        elif key not in ServerEntry.__struct_fields__:
             found[key] = "is not a key of servers that this version knows; it is left out"
     return found
 
@@ -112,7 +112,7 @@ _WITHHELD: Final = (
 class _Filling(Struct, frozen=True):
     """Fills variables in."""
 
-    source: Source
+    source: ServerSource
     server: str
     used: set[str] = field(default_factory=set)
     """Values that were filled in and are nobody else's concern."""
@@ -135,7 +135,7 @@ class _Filling(Struct, frozen=True):
             raise self._wrong(keys, "It has a NUL character in it.")
         return filled
 
-    def argv(self, entry: Entry) -> tuple[str, ...]:
+    def argv(self, entry: ServerEntry) -> tuple[str, ...]:
         """The program and its arguments."""
         return (self.text(entry.command, "command"), *(self.text(each, "args") for each in entry.args))
 
@@ -146,7 +146,7 @@ class _Filling(Struct, frozen=True):
             raise self._wrong(("headers", key), "This cannot be a header.")
         return filled
 
-    def env(self, entry: Entry) -> dict[str, str]:
+    def env(self, entry: ServerEntry) -> dict[str, str]:
         """The variables of a program. Raise `UserError` for a name that none can have."""
         odd = next((key for key in entry.env if not key or "=" in key or "\0" in key), None)
         if odd is not None:
@@ -157,16 +157,16 @@ class _Filling(Struct, frozen=True):
         return self.source.wrong((self.server, *keys), words)
 
 
-def _convert(said: object, name: str, source: Source) -> Entry:
+def _convert(said: object, name: str, source: ServerSource) -> ServerEntry:
     try:
-        return msgspec.convert(said, Entry)
+        return msgspec.convert(said, ServerEntry)
     except msgspec.ValidationError as exc:
         words, _, inner = str(exc).partition(" - at `$")
         keys = tuple(key for key in inner.strip("`").replace("[", ".").replace("]", "").split(".") if key)
         raise source.wrong((name, *keys), f"{words}.") from None
 
 
-def _kind(entry: Entry, name: str, where: str) -> Kind:
+def _kind(entry: ServerEntry, name: str, where: str) -> Kind:
     said = entry.type or ("stdio" if entry.command else "http" if entry.url else "")
     named = f"{where}: The MCP server {name!r}"
     if said == "ws":
@@ -180,7 +180,7 @@ def _kind(entry: Entry, name: str, where: str) -> Kind:
     return kind
 
 
-def _address(url: str, name: str, source: Source) -> str:
+def _address(url: str, name: str, source: ServerSource) -> str:
     try:
         parts = urlsplit(url.strip())
         fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.username
@@ -192,7 +192,7 @@ def _address(url: str, name: str, source: Source) -> str:
     return url.strip()
 
 
-def _seconds(source: Source, variable: str) -> float | None:
+def _seconds(source: ServerSource, variable: str) -> float | None:
     said = source.variables.get(variable, "")
     fine = said.isdecimal() and len(said) < 10 and 0 < int(said) <= LONGEST_WAIT_MS
     return int(said) / 1000 if fine else None

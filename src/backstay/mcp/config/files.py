@@ -18,7 +18,7 @@ from backstay.config.json_document import JsonText, is_missing
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered
 from backstay.config.trust.inventory import SERVERS
-from backstay.mcp.config.entry import SECTION, Source, odd_keys, read_entry, shown
+from backstay.mcp.config.entry import SECTION, ServerSource, odd_keys, read_entry, shown
 from backstay.mcp.spec import Scope, ServerSpec
 from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError
@@ -124,7 +124,7 @@ class _Reading:
 
     # --- sources ---------------------------------------------------------------------------------------------------------------------
 
-    def _sources(self) -> Iterator[Source]:
+    def _sources(self) -> Iterator[ServerSource]:
         yield from (source for given in self._place.given for source in self._given(given))
         for file in self._place.layered.files:
             if not self._place.only_given or file.place.source == "managed":
@@ -136,17 +136,17 @@ class _Reading:
             own = {**self._careful, **dict.fromkeys(_ROOTS, str(each.folder))}
             where = _always(str(each.folder))
             kept = self._withheld(own)
-            yield Source(
+            yield ServerSource(
                 scope="plugin", servers=each.servers, place=where, variables=own, withheld=kept, plugin=each.plugin
             )
 
-    def _given(self, given: str | Path) -> Iterator[Source]:
+    def _given(self, given: str | Path) -> Iterator[ServerSource]:
         try:
             yield self._source(read_given(given), "flag", self._place.environment)
         except UserError as exc:
             self._problems.append(str(exc))
 
-    def _of_settings(self, file: LayerFile) -> Iterator[Source]:
+    def _of_settings(self, file: LayerFile) -> Iterator[ServerSource]:
         scope: Scope = msgspec.convert(file.place.source, Scope)
         if file.text is None or SECTION not in _decoded(file.text):
             return
@@ -156,7 +156,7 @@ class _Reading:
         except UserError as exc:
             self._problems.append(str(exc))
 
-    def _of_project(self) -> Iterator[Source]:
+    def _of_project(self) -> Iterator[ServerSource]:
         """The project's `.mcp.json`: the very bytes that were looked at when the workspace was judged, or nothing."""
         path = Path(self._trust.root) / SERVERS
         judged = self._trust.survey.seen.get(f"servers:{SERVERS}")
@@ -173,7 +173,9 @@ class _Reading:
             return
         yield source
 
-    def _source(self, text: JsonText, scope: Scope, variables: Mapping[str, str], *, mcpjson: bool = False) -> Source:
+    def _source(
+        self, text: JsonText, scope: Scope, variables: Mapping[str, str], *, mcpjson: bool = False
+    ) -> ServerSource:
         said = _decoded(text)
         above = (SECTION,) if SECTION in said else ()
         servers = said.get(SECTION, said if mcpjson or scope == "flag" else {})
@@ -185,7 +187,7 @@ class _Reading:
                 for key in said
                 if key not in (SECTION, "$schema")
             )
-        return Source(
+        return ServerSource(
             scope=scope,
             servers=servers,
             place=lambda keys: text.place((*above, *keys)),
@@ -199,7 +201,7 @@ class _Reading:
 
     # --- entries ---------------------------------------------------------------------------------------------------------------------
 
-    def _specs(self, source: Source) -> Iterator[ServerSpec]:
+    def _specs(self, source: ServerSource) -> Iterator[ServerSpec]:
         if len(source.servers) > MOST_SERVERS:
             words = f"names {len(source.servers)} MCP servers, and {MOST_SERVERS} are read"
             self._problems.append(f"{source.place(())}: This {words}.")
@@ -219,10 +221,10 @@ class _Reading:
             else:
                 yield spec
 
-    def _hold(self, source: Source, name: str, why: str) -> None:
+    def _hold(self, source: ServerSource, name: str, why: str) -> None:
         self._held.append(HeldBack(name=shown(name), why=why, place=source.place((name,))))
 
-    def _why_not(self, source: Source, name: str) -> str:
+    def _why_not(self, source: ServerSource, name: str) -> str:
         if source.scope in _OF_WORKSPACE and not self._trust.trusted:
             return "the workspace is not trusted. See: backstay trust. For this run alone: --trust"
         if not source.mcpjson:
@@ -235,7 +237,7 @@ class _Reading:
             return ""
         return "enabledMcpjsonServers names others. Name it there, too. For this run alone: --trust"
 
-    def _warn_of_others(self, source: Source, name: str, said: object) -> None:
+    def _warn_of_others(self, source: ServerSource, name: str, said: object) -> None:
         if source.scope in _OF_WORKSPACE and not self._trust.trusted:
             return
         for key, words in odd_keys(said).items():

@@ -16,7 +16,7 @@ import anyio
 from backstay.config.trust.inventory import drifted
 from backstay.config.trust.own_runs import OwnRun, OwnRuns
 from backstay.config.trust.run_files import command_text
-from backstay.mcp.dependencies import Means, Noise, Programs
+from backstay.mcp.dependencies import Dependencies, Noise, Programs
 from backstay.mcp.pin_store import PinStore
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
@@ -60,7 +60,7 @@ def session_servers(
     `keep` puts long outputs away. `log` takes what servers log, `on_change` the name of a server whose offers have changed, `on_wait` a
     sentence about servers that are slow to answer. `programs` starts servers' programs otherwise than here, behind walls for instance.
     """
-    means = Means(
+    means = Dependencies(
         programs=programs or ServerPrograms(),
         http=_client,
         cwd=cwd,

@@ -1,6 +1,6 @@
 """What is found out about one command: the files that it touches, what it runs, whether it talks to other machines.
 
-Nothing here says that a command is harmless: that is proved elsewhere (`logic/unasked`). What is found denies, asks and explains.
+Nothing here says that a command is harmless: that is proved elsewhere (`permissions/unasked/`). What is found denies, asks and explains.
 """
 
 import posixpath

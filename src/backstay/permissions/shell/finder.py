@@ -56,7 +56,7 @@ _INPUT_FLAG: Final = re.compile(r"-[a-z]*s[a-z]*")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 
 
-class Finder:
+class CommandFinder:
     """Finds the commands of one text, and of the scripts in it."""
 
     def __init__(self, ground: CallSite, *, perhaps: bool = False) -> None:
@@ -120,7 +120,7 @@ class Finder:
 
     def possible(self) -> Sequence[Command]:
         """Give the commands that may stand in the texts that a program may hand to a shell."""
-        inner, size = Finder(self.ground, perhaps=True), 0
+        inner, size = CommandFinder(self.ground, perhaps=True), 0
         pending, done = sorted(self.handed, key=lambda each: len(each[0])), set[object]()
         for text, site in pending:  # it grows
             if text in done or not may_be_script(text):

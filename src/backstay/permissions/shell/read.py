@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from backstay.permissions.call_site import Access, CallSite, Command, Layer, Script
 from backstay.permissions.shell.expand import Field, Site
-from backstay.permissions.shell.finder import Finder
+from backstay.permissions.shell.finder import CommandFinder
 from backstay.permissions.shell.plain_grammar import check_encoding, read_plain
 from backstay.permissions.shell.tree import Seen, read_tree
 from backstay.permissions.unasked import Outside, Place, Step, Touch, Word, prove
@@ -24,11 +24,11 @@ def read_command(text: str, ground: CallSite) -> Script:
         proof = prove(text, place)
     except Outside as outside:
         return _look_through(text, ground, str(outside))
-    commands, given, whole = list[Command](), list[Field](), Finder(ground)
+    commands, given, whole = list[Command](), list[Field](), CommandFinder(ground)
     problems = list[str]()
     for step in proof.steps:
         given = given if step.fed else []
-        finder = Finder(ground)
+        finder = CommandFinder(ground)
         commands += _commands_of(step, finder, given)
         given += [Field(word.value) for word in step.words if word.value and " " in word.value]
         problems += finder.problems
@@ -49,14 +49,14 @@ def _read(text: str, ground: CallSite) -> Sequence[Seen]:
 
 
 def _look_through(text: str, ground: CallSite, outside: str) -> Script:
-    finder = Finder(ground)
+    finder = CommandFinder(ground)
     finder.text(text, Site(ground, (ground.cwd,)))
     handed = finder.possible()
     problems = "; ".join(dict.fromkeys(finder.problems))
     return Script(commands=tuple(finder.commands), handed=tuple(handed), problem=problems, outside=outside)
 
 
-def _commands_of(step: Step, finder: Finder, given: list[Field]) -> Sequence[Command]:
+def _commands_of(step: Step, finder: CommandFinder, given: list[Field]) -> Sequence[Command]:
     """Give a proved command as it is; look into one that the tables do not know."""
     accesses = tuple(map(_access, step.touches))
     around = tuple(_layer(words, transparent=True) for words in step.runners)

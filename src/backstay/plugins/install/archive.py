@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from backstay.plugins.tree import LIMITS, Limits
+from backstay.plugins.tree import LIMITS, TreeLimits
 from backstay.vocab.errors import UserError
 
 LARGEST: Final = 64 * 1024 * 1024
@@ -37,7 +37,7 @@ _BROKEN: Final = (
 """What the readers of the standard library raise for bytes that are not what they should be."""
 
 
-def unpack(archive: Path, target: Path, limits: Limits = LIMITS) -> int:
+def unpack(archive: Path, target: Path, limits: TreeLimits = LIMITS) -> int:
     """Unpack a zip or tar.gz file into the new folder `target`; return how many files it held.
 
     Raise `UserError`, with the member's name, for a path that leaves the folder, a link, a device, a name that stands twice, or more
@@ -68,7 +68,7 @@ def unpack(archive: Path, target: Path, limits: Limits = LIMITS) -> int:
 class _Members:
     """Writes the members of one archive, and counts."""
 
-    def __init__(self, archive: str, target: Path, limits: Limits) -> None:
+    def __init__(self, archive: str, target: Path, limits: TreeLimits) -> None:
         self.files = 0
         self._archive = archive
         self._target = target

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from backstay.plugins.install.sources import GitSource
-from backstay.plugins.tree import Limits
+from backstay.plugins.tree import TreeLimits
 from backstay.sandbox.git import git_environment
 from backstay.system.programs import run_program, without_loading
 from backstay.vocab.env_keys import without_keys
@@ -19,7 +19,7 @@ DEADLINE_S: Final = 120.0
 """How long one git command may take."""
 MOST_BYTES: Final = 512 * 1024 * 1024
 """Bytes that one file that git writes may have."""
-CHECKOUT: Final = Limits(files=100_000, total=2 * 1024**3)
+CHECKOUT: Final = TreeLimits(files=100_000, total=2 * 1024**3)
 """How much one commit may be: more than a marketplace, since a plugin may be one folder of many."""
 _MOST_WORDS: Final = 64 * 1024
 _KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
@@ -27,7 +27,12 @@ _KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
 
 
 async def fetch_commit(
-    source: GitSource, target: Path, *, local: bool = True, deadline_s: float = DEADLINE_S, limits: Limits = CHECKOUT
+    source: GitSource,
+    target: Path,
+    *,
+    local: bool = True,
+    deadline_s: float = DEADLINE_S,
+    limits: TreeLimits = CHECKOUT,
 ) -> str:
     """Put the files of a repository into the new folder `target`; return the commit that they are of.
 
@@ -54,7 +59,7 @@ async def fetch_commit(
 class _Listing:
     """Counts what git lists of a commit: a repository of some kilobytes can be a checkout without end."""
 
-    def __init__(self, url: str, limits: Limits) -> None:
+    def __init__(self, url: str, limits: TreeLimits) -> None:
         self._url, self._limits = url, limits
         self._rest = b""
         self._files = self._size = 0

@@ -42,7 +42,7 @@ _TELLING: Final = (
 _MAX_CONTENT: Final = 500
 
 
-class Block(Struct, kw_only=True):
+class ContentBlock(Struct, kw_only=True):
     """One block of the content: as it began, and what was added since."""
 
     start: Fields
@@ -90,12 +90,12 @@ class Block(Struct, kw_only=True):
         return block
 
 
-class Answer(Struct, kw_only=True):
+class PartialReply(Struct, kw_only=True):
     """What has come of one answer."""
 
     id: str = ""
     model: str = ""
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int, ContentBlock] = field(default_factory=dict)
     usage: Fields = field(default_factory=dict)
     stop_reason: str = ""
     stop_details: Fields = field(default_factory=dict)
@@ -113,7 +113,7 @@ def arguments(text: str) -> msgspec.Raw:
     return msgspec.Raw(object_text(text).encode())
 
 
-def finish(answer: Answer) -> ModelReply:
+def finish(answer: PartialReply) -> ModelReply:
     """Make the reply of an answer whose end has come."""
     blocks = [block for _, block in sorted(answer.blocks.items())]
     notes = [*answer.notes, *_tell_apart(blocks), *_unknown(blocks)]
@@ -127,7 +127,7 @@ def finish(answer: Answer) -> ModelReply:
     )
 
 
-def _tell_apart(blocks: Sequence[Block]) -> Iterator[str]:
+def _tell_apart(blocks: Sequence[ContentBlock]) -> Iterator[str]:
     """Give each call an id of its own: results are matched by it."""
     seen: set[str] = set()
     for block in blocks:
@@ -144,14 +144,14 @@ def _tell_apart(blocks: Sequence[Block]) -> Iterator[str]:
         seen.add(wanted)
 
 
-def _unknown(blocks: Sequence[Block]) -> Iterator[str]:
+def _unknown(blocks: Sequence[ContentBlock]) -> Iterator[str]:
     for block in blocks:
         known = block.kind in ("text", "thinking", "tool_use", *_KNOWN) or block.kind.endswith("_tool_result")
         if not known:
             yield f"an unknown kind of block: {block.kind!r}"
 
 
-def _stop(answer: Answer, blocks: Sequence[Block], notes: list[str]) -> Stop:
+def _stop(answer: PartialReply, blocks: Sequence[ContentBlock], notes: list[str]) -> Stop:
     reason = answer.stop_reason
     stop = _STOPS.get(reason, "other")
     if reason == "refusal":
@@ -183,7 +183,7 @@ def _usage(usage: Mapping[str, object]) -> Usage | None:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _parts(blocks: Sequence[Block], *, cut: bool) -> Iterator[InFlightPart]:
+def _parts(blocks: Sequence[ContentBlock], *, cut: bool) -> Iterator[InFlightPart]:
     names = {text_in(block.start, "id"): block.name for block in blocks}
     for block in blocks:
         match block.kind:
@@ -203,7 +203,7 @@ def _parts(blocks: Sequence[Block], *, cut: bool) -> Iterator[InFlightPart]:
                 yield _server_block(block, names)
 
 
-def _server_block(block: Block, names: Mapping[str, str]) -> ServerBlock:
+def _server_block(block: ContentBlock, names: Mapping[str, str]) -> ServerBlock:
     native = block.native()
     name = block.name or names.get(text_in(native, "tool_use_id"), "")
     said = (_gist(msgspec.json.decode(block.args)) if _is_json(block.args) else "") or block.args
@@ -237,7 +237,7 @@ def _is_json(text: str) -> bool:
 # --- opaque state ----------------------------------------------------------------------------------------------------
 
 
-def _opaque(blocks: Sequence[Block], stop: Stop) -> bytes:
+def _opaque(blocks: Sequence[ContentBlock], stop: Stop) -> bytes:
     """The content to send back, when `parts` cannot say it all."""
     content = [block.native() for block in blocks if not _is_blank(block)]
     if stop != "tool_calls":  # after calls, the provider itself fills in what its tools still owe
@@ -247,7 +247,7 @@ def _opaque(blocks: Sequence[Block], stop: Stop) -> bytes:
     return msgspec.json.encode(content) if any(not _is_plain(block) for block in content) else b""
 
 
-def _is_blank(block: Block) -> bool:
+def _is_blank(block: ContentBlock) -> bool:
     return block.kind == "text" and not block.text("text").strip()
 
 
@@ -281,7 +281,7 @@ class AnthropicDecoder:
     """Collects one answer. It is finished with `message_stop`; whatever comes after that belongs to nobody."""
 
     def __init__(self) -> None:
-        self._answer = Answer()
+        self._answer = PartialReply()
         self._finished = False
 
     def event(self, event: SseEvent) -> Sequence[Delta]:
@@ -333,7 +333,7 @@ class AnthropicDecoder:
         if self._answer.id and text_in(message, "id") == self._answer.id:
             return ()
         notes = ["the provider began the answer anew; what came before is left out"] if self._answer.blocks else []
-        self._answer = Answer(id=text_in(message, "id"), model=text_in(message, "model"), notes=notes)
+        self._answer = PartialReply(id=text_in(message, "id"), model=text_in(message, "model"), notes=notes)
         self._answer.conclude(message, fields_in(message, "usage"))
         deltas: list[Delta] = []
         for index, block in enumerate(objects_in(message, "content")):
@@ -341,7 +341,7 @@ class AnthropicDecoder:
         return deltas
 
     def _open(self, index: int, start: Fields) -> Sequence[Delta]:
-        block = Block(start=start)
+        block = ContentBlock(start=start)
         self._answer.blocks[index] = block
         match block.kind:
             case "text":

@@ -12,7 +12,7 @@ _LONGEST_LIST: Final = 100_000
 _VALUES: Final = ("stringValue", "numberValue", "boolValue")
 
 
-class OpenCall:
+class UnfinishedCall:
     """A call that is still being written into `part`, a part of the reply."""
 
     def __init__(self, part: Fields, call: Fields) -> None:

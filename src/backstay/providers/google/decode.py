@@ -10,7 +10,7 @@ import msgspec
 from backstay.ports import ModelReply
 from backstay.providers.failure import broken_off, complaint_in
 from backstay.providers.format import Decoder
-from backstay.providers.google.calls import OpenCall
+from backstay.providers.google.calls import UnfinishedCall
 from backstay.providers.http.loose_json import Fields, beginning, fields_in, objects_in, read_sound, text_in, unused
 from backstay.providers.http.sse import SseEvent
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
@@ -205,7 +205,7 @@ class GoogleDecoder:
     def __init__(self) -> None:
         self._native: list[Fields] = []
         """The parts as they came, pieces of one text and of one call put together."""
-        self._open: OpenCall | None = None
+        self._open: UnfinishedCall | None = None
         self._calls = 0
         self._finish = ""
         self._finish_message = ""
@@ -314,7 +314,7 @@ class GoogleDecoder:
             self._close(deltas)
             part = {**part, "functionCall": {name: call[name] for name in ("id", "name", "args") if name in call}}
             self._native.append(part)
-            self._open = OpenCall(part, fields_in(part, "functionCall"))
+            self._open = UnfinishedCall(part, fields_in(part, "functionCall"))
             self._calls += 1
         if self._open is None:
             return

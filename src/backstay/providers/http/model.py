@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.format import Encoder, Format, HttpRequest
 from backstay.providers.http.errors import CONNECT_S, named, problem_of, redirected
-from backstay.providers.http.response import Answer
+from backstay.providers.http.response import HttpAnswer
 from backstay.providers.http.tap import Trail
 from backstay.providers.registry import is_loopback
 from backstay.version import VERSION
@@ -98,7 +98,7 @@ class HttpModel:
         trail = Trail(request.tap, key)
         posted = self._encoder(request).encode(replace(request, model=self._model))
         response = await self._send(posted, key, trail)
-        answer = Answer(self._format, response.headers.get("content-type", ""), trail.watch)
+        answer = HttpAnswer(self._format, response.headers.get("content-type", ""), trail.watch)
         problem: ProviderError | None = None
         try:
             if not response.is_success:
@@ -154,7 +154,7 @@ class HttpModel:
         except (httpx.InvalidURL, ValueError) as exc:
             raise ProviderError("bad_request", f"{url!r} is not an address: {exc}") from exc
 
-    async def _next(self, chunks: AsyncIterator[bytes], answer: Answer, over: bool) -> bytes | None:
+    async def _next(self, chunks: AsyncIterator[bytes], answer: HttpAnswer, over: bool) -> bytes | None:
         """The next bytes; None at the end. When the answer is `over`, a connection that stays open or breaks changes nothing."""
         try:
             if not over:

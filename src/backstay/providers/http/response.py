@@ -23,7 +23,7 @@ _BLANK: Final = b" \t\r\n\xef\xbb\xbf"
 """What may stand before the first word: white space and a byte order mark."""
 
 
-class Answer:
+class HttpAnswer:
     """Reads the body of a successful response.
 
     Whether it is an event stream or one JSON document is told by its first byte, and by its content type where that leaves room: servers

@@ -75,7 +75,7 @@ CACHE_MIB: Final = 256
 """Memory for the prompts of earlier requests. The engine's own default is 8 GB."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine is to run, and for whom."""
 
     path: str
@@ -86,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
+class EngineReady(msgspec.Struct, frozen=True, kw_only=True):
     """Where the engine listens; or why it does not."""
 
     address: str = ""
@@ -95,17 +95,17 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Serve until standard input ends."""
-    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=Settings)
+    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=EngineSettings)
     said = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # native code prints what it likes; our one line must stay alone
     server: object = None
     try:
         server = start(settings)
-        ready = Ready(address=str(getattr(server, "listening_address", "")))
+        ready = EngineReady(address=str(getattr(server, "listening_address", "")))
     except ImportError as exc:
-        ready = Ready(problem=f"xllamacpp cannot be loaded: {exc}")
+        ready = EngineReady(problem=f"xllamacpp cannot be loaded: {exc}")
     except (RuntimeError, ValueError, OSError) as exc:
-        ready = Ready(problem=str(exc))
+        ready = EngineReady(problem=str(exc))
     said.write(msgspec.json.encode(ready) + b"\n")
     said.flush()
     if server is not None:
@@ -113,7 +113,7 @@ def main() -> None:
     os._exit(0 if server is not None else 1)  # the engine's threads would take their time
 
 
-def start(settings: Settings) -> object:
+def start(settings: EngineSettings) -> object:
     """Load the model and listen on a free port of the loopback."""
     xllamacpp: Any = importlib.import_module("xllamacpp")  # Any: it has no types, and is not installed everywhere
     params: Any = xllamacpp.CommonParams()
@@ -217,7 +217,7 @@ class Engine:
         """What it wants to be told; nobody else on this machine knows it."""
 
     @classmethod
-    def start(cls, settings: Settings, command: Sequence[str] = _SERVE) -> "Engine":
+    def start(cls, settings: EngineSettings, command: Sequence[str] = _SERVE) -> "Engine":
         """Start one and wait until it listens. Raise `ProviderError` with its last words when it does not."""
         said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the engine runs
         try:
@@ -259,17 +259,17 @@ class Engine:
             self._process.wait()
         self._said.close()
 
-    def _hello(self, settings: Settings) -> Ready:
+    def _hello(self, settings: EngineSettings) -> EngineReady:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
             self._process.stdin.write(msgspec.json.encode(settings) + b"\n")
             self._process.stdin.flush()
-            return msgspec.json.decode(self._process.stdout.readline(), type=Ready)
+            return msgspec.json.decode(self._process.stdout.readline(), type=EngineReady)
         except (OSError, msgspec.DecodeError):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_S)
-            return Ready()
+            return EngineReady()
 
     def _last_words(self) -> str:
         if self._said.closed:
@@ -282,7 +282,7 @@ class Engine:
 class Engines(Struct):
     """The engines of this process, one for each model file."""
 
-    start: Callable[[Settings], Engine] = Engine.start
+    start: Callable[[EngineSettings], Engine] = Engine.start
     _running: dict[Path, Engine] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -316,8 +316,8 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in without_keys(os.environ).items() if not is_secret_variable(name)}
 
 
-def _settings(path: Path, name: str) -> Settings:
-    return Settings(
+def _settings(path: Path, name: str) -> EngineSettings:
+    return EngineSettings(
         path=str(path),
         template=fence(read_template(path)),
         key=secrets.token_hex(16),

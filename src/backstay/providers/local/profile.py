@@ -23,7 +23,7 @@ Call one tool, then answer the user in one or two sentences from its result. \
 If the result is empty, say that nothing was found; never invent it. Do only what was asked."""
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a session that suit a small model. What the person says counts more."""
 
     tools: tuple[str, ...]
@@ -34,9 +34,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """It may read for minutes before its first word, on a slow machine."""
 
 
-LOCAL: Final = Profile(tools=("Bash", "Read", "Write"), system_prompt=PROMPT, max_rounds=6, idle_timeout_s=600.0)
+LOCAL: Final = ModelProfile(tools=("Bash", "Read", "Write"), system_prompt=PROMPT, max_rounds=6, idle_timeout_s=600.0)
 
 
-def profile_of(model: str) -> Profile | None:
+def profile_of(model: str) -> ModelProfile | None:
     """The profile that goes with the model called `model`; None when the usual options are right."""
     return LOCAL if model.startswith("local:") else None

@@ -13,7 +13,7 @@ import msgspec
 
 from backstay.providers.local.download import Tampered, Unreachable, sha256_of
 from backstay.providers.local.pins import ModelPin, known_models, megabytes
-from backstay.providers.local.sources import Source, parts_folder, publisher_url
+from backstay.providers.local.sources import ModelSource, parts_folder, publisher_url
 from backstay.vocab.errors import UserError
 
 MARGIN: Final = 64_000_000
@@ -44,7 +44,7 @@ class Pulled(msgspec.Struct, frozen=True, kw_only=True):
 def pull(
     pin: ModelPin,
     folder: Path,
-    sources: Sequence[Source],
+    sources: Sequence[ModelSource],
     watcher: Watcher,
     *,
     free: Callable[[Path], int] | None = None,
@@ -80,7 +80,7 @@ def pin_of_file(path: Path) -> ModelPin:
 
 
 def _try_all(
-    pin: ModelPin, target: Path, sources: Sequence[Source], watcher: Watcher, free: Callable[[Path], int]
+    pin: ModelPin, target: Path, sources: Sequence[ModelSource], watcher: Watcher, free: Callable[[Path], int]
 ) -> str:
     growing = target.with_suffix(".partial")
     _require_space(pin, growing, free(target.parent))

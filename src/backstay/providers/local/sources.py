@@ -155,7 +155,7 @@ HUB: Final = "https://huggingface.co"
 _PIECE: Final = 1 << 20
 
 
-class Source(Protocol):
+class ModelSource(Protocol):
     """Somebody who may have a model's file."""
 
     @property

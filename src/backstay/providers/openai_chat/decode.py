@@ -28,7 +28,7 @@ from backstay.vocab.messages import ToolCall
 from backstay.vocab.specs import Usage
 
 
-class OpenCall(Struct, eq=False):
+class StreamedCall(Struct, eq=False):
     """A call whose pieces are still arriving."""
 
     index: int | None
@@ -39,11 +39,11 @@ class OpenCall(Struct, eq=False):
     """What only the server that sent it can read, such as the signature of a thought."""
 
 
-class Calls:
+class StreamedCalls:
     """The calls of one answer."""
 
     def __init__(self) -> None:
-        self._calls: list[OpenCall] = []
+        self._calls: list[StreamedCall] = []
 
     def take(self, entries: object) -> list[ToolArgsDelta]:
         """Add the pieces of a `tool_calls` list."""
@@ -77,7 +77,7 @@ class Calls:
         """The calls as they are sent back; the writer puts in ids and arguments."""
         return [{**call.extra, "type": "function", "function": {"name": mended(call.name)}} for call in self._named()]
 
-    def _named(self) -> list[OpenCall]:
+    def _named(self) -> list[StreamedCall]:
         """The calls that say anything."""
         return [call for call in self._calls if call.id or call.name or any(call.args)]
 
@@ -93,21 +93,21 @@ class Calls:
         call.extra.update((key, value) for key, value in entry.items() if key not in _OURS and value is not None)
         return ToolArgsDelta(index=self._calls.index(call), name=shown(call.name), text=shown(args))
 
-    def _find(self, index: int | None, id: str, name: str, args: str) -> OpenCall:
+    def _find(self, index: int | None, id: str, name: str, args: str) -> StreamedCall:
         for call in reversed(self._calls):
             fits = call.index == index if index is not None else call.id == id if id else call is self._calls[-1]
             if fits:
                 if _begins_another(call, id, name, args):
                     break
                 return call
-        self._calls.append(OpenCall(index=index))
+        self._calls.append(StreamedCall(index=index))
         return self._calls[-1]
 
 
 _OURS = frozenset(("id", "index", "type", "function"))
 
 
-def _begins_another(call: OpenCall, id: str, name: str, args: str) -> bool:
+def _begins_another(call: StreamedCall, id: str, name: str, args: str) -> bool:
     """Whether a piece that could continue `call` is the beginning of the next one instead."""
     if id and call.id and id != call.id:
         return True
@@ -195,7 +195,7 @@ class ChatDecoder:
 
     def __init__(self) -> None:
         self._prose = Prose()
-        self._calls = Calls()
+        self._calls = StreamedCalls()
         self._usage: Mapping[str, object] | None = None
         self._model = ""
         self._finish = ""

@@ -33,7 +33,7 @@ from backstay.stores.sqlite.connection import (
 from backstay.stores.sqlite.files import BlobFiles
 from backstay.stores.sqlite.leases import IsDead
 from backstay.stores.sqlite.open import DatabaseFile, prepare
-from backstay.stores.sqlite.writer import InlineWriter, Job, ThreadWriter, Writer, WriterConnection
+from backstay.stores.sqlite.writer import InlineWriter, ThreadWriter, WriteJob, Writer, WriterConnection
 from backstay.vocab.errors import BackstayError, LogDamaged
 from backstay.vocab.event import Recorded
 from backstay.vocab.ids import check_session_id
@@ -105,7 +105,7 @@ class SqliteStore:
             await self._writer.aside(functools.partial(self._files.write, blobs))
         append = log.Append(lease, expected_seq, records, blobs, self._files, self._doubtful)
         try:
-            await self._writer.write(Job(append.apply, append.landed, append.doubt))
+            await self._writer.write(WriteJob(append.apply, append.landed, append.doubt))
         except BackstayError:
             await self._take_back(large)
             raise
@@ -114,7 +114,7 @@ class SqliteStore:
         """Remove files that were written for an append that is refused. Where that fails the refusal counts: nobody can read them."""
         if blobs:
             with contextlib.suppress(BackstayError):
-                await self._writer.write(Job(lambda db: maintenance.drop_uncited(db, blobs, self._files)))
+                await self._writer.write(WriteJob(lambda db: maintenance.drop_uncited(db, blobs, self._files)))
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
         """The events after seq `after`. Raise `NoSession` when there is no such session."""
@@ -186,7 +186,7 @@ class SqliteStore:
         """
         check_session_id(session)
         if self._place.refusal is None:
-            await self._writer.write(Job(lambda db: log.put_snapshot(db, session, snapshot)), later=True)
+            await self._writer.write(WriteJob(lambda db: log.put_snapshot(db, session, snapshot)), later=True)
 
     async def verify(self, session: str) -> tuple[str, ...]:
         """Read everything of a session back and name what is wrong; empty when nothing is."""
@@ -205,7 +205,7 @@ class SqliteStore:
         self._check_writable()
         await self._writer.aside(functools.partial(self._files.write, past.blobs))
         rewrite = erase.Rewrite(lease, past, self._files)
-        await self._writer.write(Job(rewrite.apply, rewrite.landed))
+        await self._writer.write(WriteJob(rewrite.apply, rewrite.landed))
 
     async def aside(self, session: str) -> tuple[str, ...]:
         """What repairs put aside of a session."""
@@ -237,7 +237,7 @@ class SqliteStore:
 
     async def _write(self, apply: Callable[[Db], T], landed: Callable[[Db, T], bool] | None = None) -> T:
         self._check_writable()
-        return await self._writer.write(Job(apply) if landed is None else Job(apply, landed))
+        return await self._writer.write(WriteJob(apply) if landed is None else WriteJob(apply, landed))
 
     async def _read(self, look: Callable[..., T], *args: object) -> T:
         return await self._writer.read(lambda db: look(db, *args))

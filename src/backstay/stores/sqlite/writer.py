@@ -1,6 +1,6 @@
 """Who writes, and when: jobs, one transaction for all that wait, and what a failed COMMIT means.
 
-`Scribe` is the only connection that writes. `ThreadWriter` gives it a thread and commits whatever waits together;
+`WriterConnection` is the only connection that writes. `ThreadWriter` gives it a thread and commits whatever waits together;
 `InlineWriter` runs it in place, without threads, so that a simulation is deterministic.
 """
 
@@ -36,7 +36,7 @@ def _never(_db: Db, _result: object) -> bool:
     return False
 
 
-class Job(Struct, Generic[T], eq=False):
+class WriteJob(Struct, Generic[T], eq=False):
     """Something to write. `apply` runs inside a transaction and may run again after a rollback."""
 
     apply: Callable[[Db], T]
@@ -64,13 +64,13 @@ class Job(Struct, Generic[T], eq=False):
             raise Bug(f"A write to the store failed: {type(exc).__name__}: {exc}. Please report it.") from exc
 
 
-AnyJob = Job[Any]  # Any: a batch mixes jobs of every result
+AnyJob = WriteJob[Any]  # Any: a batch mixes jobs of every result
 
 
 class Writer(Protocol):
     """How the store gets its work done without blocking the event loop."""
 
-    async def write(self, job: Job[T], *, later: bool = False) -> T:
+    async def write(self, job: WriteJob[T], *, later: bool = False) -> T:
         """Do a job and return when it is durable. Once accepted it is not cancelled, so its outcome is always known.
 
         A job for `later` lets every other one go first.
@@ -214,7 +214,7 @@ class InlineWriter:
         self._scribe = scribe
         self._path = path
 
-    async def write(self, job: Job[T], *, later: bool = False) -> T:
+    async def write(self, job: WriteJob[T], *, later: bool = False) -> T:
         """Do a job and return when it is durable."""
         await anyio.lowlevel.checkpoint()
         self._scribe.write([job])
@@ -255,7 +255,7 @@ class ThreadWriter:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def write(self, job: Job[T], *, later: bool = False) -> T:
+    async def write(self, job: WriteJob[T], *, later: bool = False) -> T:
         """Do a job and return when it is durable."""
         done = anyio.Event()
         job.wake = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, done.set)
@@ -336,7 +336,7 @@ class ThreadWriter:
         assert self._scribe is not None  # as in _write
         more = True
         while more and not (self._waiting or self._later or self._closed):
-            job = Job(self._tidy)
+            job = WriteJob(self._tidy)
             self._scribe.write([job])
             more = job.error is None and job.answer()
         return not (self._waiting or self._later) and self._scribe.checkpoint()

@@ -9,7 +9,7 @@ import msgspec
 
 from backstay.logic.secrets.rewrite import Change, as_text, changed_bytes, changed_texts, texts_in
 from backstay.stores.trace.files import older_path, segments, trace_path
-from backstay.stores.trace.scrub import Line, Piece, Streams, line_of, pieces_of, put_text
+from backstay.stores.trace.scrub import Line, Streams, TracePiece, line_of, pieces_of, put_text
 from backstay.stores.trace.trace import TraceLine, decoder
 from backstay.system.files import replace_file
 from backstay.vocab.deltas import DELTAS
@@ -66,12 +66,12 @@ def _changed(line: bytes, change: Change) -> bytes:
 
 def _joined(lines: list[bytes], change_pieces: ChangePieces) -> list[bytes]:
     """The lines without what only the pieces of a stream together show."""
-    streams, joined = Streams(), dict[str, list[tuple[int, Piece]]]()
+    streams, joined = Streams(), dict[str, list[tuple[int, TracePiece]]]()
     for place, line in enumerate(lines):
         found = _piece(line, streams)
         for piece in pieces_of(found) if found is not None else ():
             joined.setdefault(piece.stream, []).append((place, piece))
-    changes: dict[int, list[Piece]] = {}
+    changes: dict[int, list[TracePiece]] = {}
     for pieces in joined.values():
         after = change_pieces([piece.text for _, piece in pieces])
         for (place, piece), text in zip(pieces, after, strict=True):
@@ -80,7 +80,7 @@ def _joined(lines: list[bytes], change_pieces: ChangePieces) -> list[bytes]:
     return [_put_into(line, changes[place]) if place in changes else line for place, line in enumerate(lines)]
 
 
-def _put_into(line: bytes, pieces: Iterable[Piece]) -> bytes:
+def _put_into(line: bytes, pieces: Iterable[TracePiece]) -> bytes:
     content = msgspec.json.decode(line, type=dict[str, object])
     for piece in pieces:
         put_text(content["data"], piece.path, piece.text)

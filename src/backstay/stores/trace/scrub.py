@@ -41,7 +41,7 @@ _HOPELESS: Final = re.compile(rb'"data":.*', re.DOTALL)
 Path = tuple[str | int, ...]
 
 
-class Piece(NamedTuple):
+class TracePiece(NamedTuple):
     """A piece of a stream's text and where it stands in its line's data."""
 
     stream: str
@@ -59,7 +59,7 @@ class Line(msgspec.Struct, gc=False):
     """Of a delta: what it is a piece of."""
     text: str = ""
     """Of a delta: the piece."""
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[TracePiece, ...] = ()
     """Of a raw event: the pieces in it."""
     ready: bool = False
     """There is nothing else in it that could be secret."""
@@ -101,7 +101,7 @@ def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object]
     if kind == RAW and content.get("kind") == "stream_event":
         return Line(written, after, pieces=tuple(_streamed(content.get("payload"), ("payload",), streams)))
     if kind.endswith("_delta") and isinstance(text := content.get("text"), str):
-        return Line(written, after, pieces=(Piece(streams.name(kind), ("text",), text),))
+        return Line(written, after, pieces=(TracePiece(streams.name(kind), ("text",), text),))
     if kind in BOUNDS:
         streams.end()
     return Line(written, after)
@@ -177,14 +177,14 @@ class _Stream:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = StreamRedactor(redactor)
         self._fresh: list[str] = []
-        self._unsettled: deque[tuple[Line, Piece]] = deque()
+        self._unsettled: deque[tuple[Line, TracePiece]] = deque()
 
     @property
     def waits(self) -> bool:
         """Whether a piece is not settled."""
         return bool(self._unsettled)
 
-    def add(self, line: Line, piece: Piece) -> None:
+    def add(self, line: Line, piece: TracePiece) -> None:
         self._fresh.append(piece.text)
         self._unsettled.append((line, piece))
 
@@ -218,16 +218,16 @@ def encode_line(content: dict[str, object]) -> bytes:
     return written
 
 
-def pieces_of(line: Line) -> tuple[Piece, ...]:
+def pieces_of(line: Line) -> tuple[TracePiece, ...]:
     """The pieces of streams in a line."""
-    return (Piece(line.stream, _DELTA, line.text),) if line.stream else line.pieces
+    return (TracePiece(line.stream, _DELTA, line.text),) if line.stream else line.pieces
 
 
-def _streamed(value: object, path: Path, streams: Streams) -> Iterator[Piece]:
+def _streamed(value: object, path: Path, streams: Streams) -> Iterator[TracePiece]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, str) and key in _STREAMED:
-                yield Piece(streams.name("/".join(map(str, (*path, key)))), (*path, str(key)), inner)
+                yield TracePiece(streams.name("/".join(map(str, (*path, key)))), (*path, str(key)), inner)
             else:
                 yield from _streamed(inner, (*path, str(key)), streams)
     elif isinstance(value, list | tuple):

@@ -277,16 +277,16 @@ class MemoryTrace:
 
     def __init__(self, now: Callable[[], int] | None = None) -> None:
         self._now = now or _wall_clock
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _TracePosition] = {}
         self._lines: dict[str, list[TraceLine]] = {}
 
     def position(self, session: str, after: int, token: int) -> None:
         """Say where the log of `session` is."""
-        self._places.setdefault(session, _Place()).move(after, token)
+        self._places.setdefault(session, _TracePosition()).move(after, token)
 
     def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
         """Keep one line."""
-        place = self._places.setdefault(session, _Place())
+        place = self._places.setdefault(session, _TracePosition())
         line = decoder.decode(encode(place.line(kind, self._now(), content)))
         clean = msgspec.convert(PLAIN.value(line.data), dict[str, object])
         self._lines.setdefault(session, []).append(msgspec.structs.replace(line, data=clean))
@@ -334,7 +334,7 @@ def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
     return TraceSlice(lines=tuple(lines), lost=unreadable + reported, cut=any(line.kind == CUT for line in lines))
 
 
-class _Place:
+class _TracePosition:
     """Where a session's trace is: the key of the next line."""
 
     def __init__(self) -> None:
@@ -358,7 +358,7 @@ class _Place:
         return TraceLine(after=after, token=token, n=0, at=at, kind=kind, data=content)
 
 
-class _FilePlace(_Place):
+class _FilePlace(_TracePosition):
     """And the file that it goes to."""
 
     def __init__(self, file: TraceFile, redactor: Redactor) -> None:

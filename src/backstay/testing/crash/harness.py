@@ -16,7 +16,7 @@ on, on a new store each time; then it cuts the finished log after each event and
 - a session at rest is what its log says;
 - every call has one result, every input was taken once, every turn ended.
 
-It runs on any event loop. `backstay.testing.simulation.event_loop.run_virtually` gives it one on which waiting takes no time.
+It runs on any event loop. `backstay.testing.event_loop.run_virtually` gives it one on which waiting takes no time.
 """
 
 import random
@@ -39,7 +39,7 @@ from backstay.vocab.event import Recorded
 from backstay.vocab.events import Started, ToolStarted
 from backstay.vocab.specs import Owner
 
-__all__ = ["Blow", "CrashReport", "Point", "Problem", "Scenario", "Stage", "Way", "crash_everywhere"]
+__all__ = ["Blow", "BrokenPromise", "CrashPoint", "CrashReport", "Scenario", "Stage", "Way", "crash_everywhere"]
 
 Kind = Literal["append", "pair", "prefix", "rehearsal", "await"]
 """What sort of point was tried."""
@@ -47,7 +47,7 @@ KINDS: Final[tuple[Kind, ...]] = ("append", "pair", "prefix")
 SIDES: tuple[When, When] = ("before", "after")
 
 
-class Problem(Struct, frozen=True):
+class BrokenPromise(Struct, frozen=True):
     """A promise that was broken, and where."""
 
     point: str
@@ -63,7 +63,7 @@ class CrashReport(Struct, frozen=True, kw_only=True):
 
     points: Mapping[tuple[str, str, Kind], int] = field(default_factory=dict)
     """How many points were tried, by scenario, store and kind."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[BrokenPromise, ...] = ()
 
     def __add__(self, other: "CrashReport") -> "CrashReport":
         """Both together."""
@@ -108,7 +108,7 @@ async def crash_everywhere(
     """
     report = CrashReport()
     for name, open_store in stores.items():
-        site = Site(scenario=scenario, store=name, open_store=open_store, folder=folder, clock=clock)
+        site = CrashSite(scenario=scenario, store=name, open_store=open_store, folder=folder, clock=clock)
         rehearsal, found = await site.rehearse()
         report += found
         chance = random.Random(f"{scenario.name} {name} {seed}")
@@ -118,7 +118,7 @@ async def crash_everywhere(
     return report
 
 
-class Point(Struct, frozen=True, kw_only=True):
+class CrashPoint(Struct, frozen=True, kw_only=True):
     """One place to crash at."""
 
     kind: Kind
@@ -134,7 +134,7 @@ class Point(Struct, frozen=True, kw_only=True):
         return f"{place}, then {self.way.name}"
 
 
-class Site(Struct, frozen=True, kw_only=True):
+class CrashSite(Struct, frozen=True, kw_only=True):
     """Where points are tried: a scenario on a kind of store."""
 
     scenario: Scenario
@@ -158,7 +158,7 @@ class Site(Struct, frozen=True, kw_only=True):
         report = await self._try("rehearsal", "no crash", play)
         return found[0], report
 
-    async def attempt(self, point: Point, rehearsal: Rehearsal) -> CrashReport:
+    async def attempt(self, point: CrashPoint, rehearsal: Rehearsal) -> CrashReport:
         """Try one point."""
 
         async def play(trial: Trial) -> None:
@@ -184,19 +184,19 @@ class Site(Struct, frozen=True, kw_only=True):
             finally:
                 await store.close()
         place = f"{self.scenario.name} on {self.store}, {where}"
-        problems = tuple(Problem(place, wrong) for wrong in dict.fromkeys(trial.wrong))
+        problems = tuple(BrokenPromise(place, wrong) for wrong in dict.fromkeys(trial.wrong))
         return CrashReport(points={(self.scenario.name, self.store, kind): 1}, problems=problems)
 
 
-def _points(rehearsal: Rehearsal, ways: Sequence[Way], pairs: int, chance: random.Random) -> Iterator[Point]:
+def _points(rehearsal: Rehearsal, ways: Sequence[Way], pairs: int, chance: random.Random) -> Iterator[CrashPoint]:
     blows = [Blow(append=number, when=when) for number in range(1, rehearsal.appends + 1) for when in SIDES]
     for blow in blows:
-        yield from (Point(kind="append", way=way, blows=(blow,)) for way in ways)
+        yield from (CrashPoint(kind="append", way=way, blows=(blow,)) for way in ways)
     for _ in range(pairs if blows else 0):
         second = Blow(append=chance.randint(1, 6), when=chance.choice(SIDES))
-        yield Point(kind="pair", way=chance.choice(ways), blows=(chance.choice(blows), second))
+        yield CrashPoint(kind="pair", way=chance.choice(ways), blows=(chance.choice(blows), second))
     for events in range(1, len(rehearsal.log) + 1):
-        yield from (Point(kind="prefix", way=way, events=events) for way in ways)
+        yield from (CrashPoint(kind="prefix", way=way, events=events) for way in ways)
 
 
 async def _cut(trial: Trial, rehearsal: Rehearsal, events: int) -> None:

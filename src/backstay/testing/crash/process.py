@@ -149,7 +149,7 @@ class Blow(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.when} append {self.append}"
 
 
-class Process:
+class MortalProcess:
     """One pretended process."""
 
     def __init__(self, name: str) -> None:
@@ -187,7 +187,7 @@ class Process:
                     raise
 
 
-class Ledger:
+class EffectLedger:
     """The world outside: what really happened, however often anybody crashed."""
 
     def __init__(self) -> None:
@@ -206,7 +206,9 @@ class Ledger:
 class MortalStore(WrappedStore):
     """A process's view of a store: dies with it, kills it at a given append, and remembers what was acknowledged."""
 
-    def __init__(self, inner: EventStore, process: Process, ledger: Ledger, blow: Blow | None = None) -> None:
+    def __init__(
+        self, inner: EventStore, process: MortalProcess, ledger: EffectLedger, blow: Blow | None = None
+    ) -> None:
         super().__init__(inner)
         self.appends = 0
         self._process = process
@@ -248,7 +250,7 @@ class MortalStore(WrappedStore):
 class MortalModel(ModelAround):
     """A model that a dead process cannot ask."""
 
-    def __init__(self, inner: Model, process: Process) -> None:
+    def __init__(self, inner: Model, process: MortalProcess) -> None:
         super().__init__(inner)
         self._process = process
 
@@ -264,7 +266,7 @@ class MortalModel(ModelAround):
 class MortalTool:
     """A tool that a dead process cannot run."""
 
-    def __init__(self, inner: Tool, process: Process) -> None:
+    def __init__(self, inner: Tool, process: MortalProcess) -> None:
         self._inner = inner
         self._process = process
 

@@ -18,7 +18,7 @@ from backstay.stores.memory import MemoryStore
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.stores.trace.trace import NoTrace
 from backstay.testing.checked_model import CheckedModel
-from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalStore, MortalTool, Process
+from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalStore, MortalTool
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Owner
 
@@ -66,7 +66,7 @@ class Trial(Struct, eq=False, kw_only=True, weakref=True):
     store: EventStore
     folder: Path
     clock: Clock = field(default_factory=SystemClock)
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: EffectLedger = field(default_factory=EffectLedger)
     living: set[str] = field(default_factory=set)
     """The owners that are alive."""
     wrong: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Stage:
     def __init__(self, trial: Trial, attempt: int, blow: Blow | None) -> None:
         self.attempt = attempt
         """0 in the first process, then one more after each crash."""
-        self.process = Process(f"process-{attempt}")
+        self.process = MortalProcess(f"process-{attempt}")
         self.store = MortalStore(trial.store, self.process, trial.ledger, blow)
         self.clock = trial.clock
         self.sessions: list[Session] = []

@@ -14,7 +14,7 @@ from backstay.tools.define import tool
 from backstay.tools.files.encoding import decode
 from backstay.tools.files.locked_file import Overtaken, hold
 from backstay.tools.files.replace_text import Change, difference, refuse_pointless, replace
-from backstay.tools.files.target import Refused, Target, in_words, require_text, target_of
+from backstay.tools.files.target import FileTarget, Refused, in_words, require_text, target_of
 from backstay.vocab.events.tools import FileSeen
 
 TRIES: Final = 5
@@ -30,7 +30,7 @@ class Rewritten(Struct, frozen=True):
     text: str
 
 
-Rewrite = Callable[[Target, bytes], Rewritten]
+Rewrite = Callable[[FileTarget, bytes], Rewritten]
 """Makes the new content from the present one; raises `Refused` when it cannot."""
 
 
@@ -46,7 +46,7 @@ async def revise(context: ToolContext, file_path: str, rewrite: Rewrite) -> Tool
     return ToolOutput(text=text)
 
 
-def _revise(target: Target, seen: str, rewrite: Rewrite) -> tuple[str, str]:
+def _revise(target: FileTarget, seen: str, rewrite: Rewrite) -> tuple[str, str]:
     for left in reversed(range(TRIES)):
         try:
             return _revise_once(target, seen, rewrite)
@@ -58,7 +58,7 @@ def _revise(target: Target, seen: str, rewrite: Rewrite) -> tuple[str, str]:
     raise AssertionError
 
 
-def _revise_once(target: Target, seen: str, rewrite: Rewrite) -> tuple[str, str]:
+def _revise_once(target: FileTarget, seen: str, rewrite: Rewrite) -> tuple[str, str]:
     with hold(target) as held:
         changed = seen and held.version != seen
         rewritten = rewrite(target, held.read())
@@ -114,7 +114,7 @@ async def _edit(context: ToolContext, file_path: str, changes: Sequence[Change])
     return await revise(context, file_path, lambda target, content: _rewrite(target, content, changes))
 
 
-def _rewrite(target: Target, content: bytes, changes: Sequence[Change]) -> Rewritten:
+def _rewrite(target: FileTarget, content: bytes, changes: Sequence[Change]) -> Rewritten:
     document = decode(target.shown, content)
     text = document.text
     count = 0

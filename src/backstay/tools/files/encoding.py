@@ -94,7 +94,7 @@ SCANNED: Final = 1024 * 1024 * 1024
 """Bytes that one call looks through."""
 
 
-class Line(Struct, frozen=True):
+class TextLine(Struct, frozen=True):
     """One line without its end."""
 
     text: str
@@ -110,7 +110,7 @@ class Lines(Protocol):
     def skip(self, count: int) -> int:
         """Pass over lines; say how many there were."""
 
-    def next(self) -> Line | None:
+    def next(self) -> TextLine | None:
         """The next line; None at the end."""
 
 
@@ -150,7 +150,7 @@ class ByteLines:
             passed += 1
         return passed
 
-    def next(self) -> Line | None:
+    def next(self) -> TextLine | None:
         """The next line; of a very long one only the beginning, so that memory stays bounded."""
         piece = self._read(LINE_CHARS * 4 + 4)
         if not piece:
@@ -160,7 +160,7 @@ class ByteLines:
         text = whole.decode("utf-8", "replace")
         kept = text[:LINE_CHARS]
         left = rest + len(whole) - len(whole[: _width(whole, kept)]) if len(text) > LINE_CHARS else rest
-        return Line(kept, f" [{left} bytes of this line are left out]" if left else "", "\ufffd" in kept)
+        return TextLine(kept, f" [{left} bytes of this line are left out]" if left else "", "\ufffd" in kept)
 
     def _finish(self, piece: bytes) -> int:
         """Read to the end of a line that was begun; say how many bytes that were, without the line's end."""
@@ -193,14 +193,14 @@ class TextLines:
             passed += 1
         return passed
 
-    def next(self) -> Line | None:
+    def next(self) -> TextLine | None:
         """The next line."""
         line = next(self._lines, None)
         if line is None:
             return None
         text = line.removesuffix("\n").removesuffix("\r").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         left = len(text) - LINE_CHARS
-        return Line(text[:LINE_CHARS], f" [{left} characters of this line are left out]" if left > 0 else "")
+        return TextLine(text[:LINE_CHARS], f" [{left} characters of this line are left out]" if left > 0 else "")
 
 
 def _width(whole: bytes, kept: str) -> int:

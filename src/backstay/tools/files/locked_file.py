@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from backstay.system.files import version_of
 from backstay.tools.files.open_beneath import OpenedPath, reach
-from backstay.tools.files.target import LARGEST, Refused, Target
+from backstay.tools.files.target import LARGEST, FileTarget, Refused
 
 PATIENCE: Final = 15.0
 """Seconds that a call waits for the others that write the same file."""
@@ -41,7 +41,7 @@ _turns_guard: Final = threading.Lock()
 
 
 @contextmanager
-def turn(target: Target) -> Iterator[None]:
+def turn(target: FileTarget) -> Iterator[None]:
     """Be the only one in this process that writes `target`."""
     with _turns_guard:
         mine = _turns.setdefault(target.place, _Turn())
@@ -95,7 +95,7 @@ def _still(place: OpenedPath, handle: int) -> bool:
     return now is not None and (now.st_dev, now.st_ino) == (mine.st_dev, mine.st_ino)
 
 
-def _wait(target: Target, attempt: Callable[[], bool]) -> None:
+def _wait(target: FileTarget, attempt: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE
     pause = 0.0005
     while not attempt():
@@ -125,7 +125,7 @@ _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, e
 class Overtaken(Refused):
     """Somebody who takes no lock changed the file meanwhile; nothing was done."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: FileTarget) -> None:
         super().__init__("changed", f"{target.shown!r} was changed by somebody else meanwhile. Read it again.")
 
 
@@ -136,7 +136,7 @@ class Keepsake(Struct, frozen=True):
     handle: int
 
 
-class Held:
+class LockedFile:
     """A file, or a free name, that is held."""
 
     def __init__(self, place: OpenedPath) -> None:
@@ -147,7 +147,7 @@ class Held:
         """The facts of the file; None when there is none."""
 
     @property
-    def target(self) -> Target:
+    def target(self) -> FileTarget:
         """Which file it is."""
         return self._place.target
 
@@ -265,9 +265,9 @@ class Held:
 
 
 @contextmanager
-def hold(target: Target, *, make: bool = False) -> Iterator[Held]:
+def hold(target: FileTarget, *, make: bool = False) -> Iterator[LockedFile]:
     """Hold the file `target`, or its free name; with `make`, in folders that are made if they are missing."""
-    with turn(target), reach(target, make=make) as place, closing(Held(place)) as held:
+    with turn(target), reach(target, make=make) as place, closing(LockedFile(place)) as held:
         yield held
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from backstay.tools.files.target import Refused, Target, is_stream
+from backstay.tools.files.target import FileTarget, Refused, is_stream
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Where there is `O_PATH`, a folder needs only be searchable, as for every other program."""
@@ -25,7 +25,7 @@ _NO_SYNC: Final = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 class OpenedPath(Struct, frozen=True):
     """A name in a folder whose handle is held. The name may be free."""
 
-    target: Target
+    target: FileTarget
     folder: int
     name: str
 
@@ -71,7 +71,7 @@ class OpenedPath(Struct, frozen=True):
 
 
 @contextmanager
-def reach(target: Target, *, make: bool = False) -> Iterator[OpenedPath]:
+def reach(target: FileTarget, *, make: bool = False) -> Iterator[OpenedPath]:
     """Go to the folder of `target`; with `make`, missing folders are made, and removed again when the block fails."""
     parts = [part for part in target.place.split("/") if part]
     if not parts:
@@ -92,7 +92,7 @@ def reach(target: Target, *, make: bool = False) -> Iterator[OpenedPath]:
 class _Way:
     """The folder that was reached, and those in which folders were made on the way."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: FileTarget) -> None:
         self.folder = os.open("/", _FOLDER)
         self._target = target
         self._made: list[OpenedPath] = []
@@ -147,7 +147,7 @@ class _Way:
             raise _astray(self._target) if stat.S_ISLNK(facts.st_mode) else exc from exc
 
 
-def _require_regular(target: Target, facts: os.stat_result) -> None:
+def _require_regular(target: FileTarget, facts: os.stat_result) -> None:
     if stat.S_ISDIR(facts.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(facts.st_mode):
@@ -159,7 +159,7 @@ def _require_regular(target: Target, facts: os.stat_result) -> None:
         )
 
 
-def _astray(target: Target) -> Refused | OSError:
+def _astray(target: FileTarget) -> Refused | OSError:
     if not target.judged:
         return OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     return Refused(

@@ -14,7 +14,7 @@ from backstay.tools.files.encoding import ByteLines, TextLines, decode, show
 from backstay.tools.files.media_type import LARGEST_IMAGE, binary_kind, image_type, medium
 from backstay.tools.files.open_beneath import reach
 from backstay.tools.files.pdf import pdf_text
-from backstay.tools.files.target import LARGEST, PROBE, Refused, Target, in_words, target_of
+from backstay.tools.files.target import LARGEST, PROBE, FileTarget, Refused, in_words, target_of
 from backstay.tools.notebook import show_notebook
 from backstay.vocab.events.tools import FileSeen
 
@@ -49,7 +49,7 @@ async def read_file(
     return output
 
 
-class _Found(Struct, frozen=True):
+class _FileContent(Struct, frozen=True):
     """What a file holds, and the version that was read."""
 
     version: str
@@ -58,7 +58,7 @@ class _Found(Struct, frozen=True):
     """A PDF file, still to be read."""
 
 
-def _read(target: Target, offset: int, limit: int) -> _Found:
+def _read(target: FileTarget, offset: int, limit: int) -> _FileContent:
     try:
         with reach(target) as place, open(place.open(), "rb") as file:
             facts = os.fstat(file.fileno())
@@ -66,13 +66,13 @@ def _read(target: Target, offset: int, limit: int) -> _Found:
             file.seek(0)
             version = version_of(facts)
             if b"%PDF-" in head[:1024] and head.lstrip()[:5] == b"%PDF-":
-                return _Found(version, pdf=_whole(target, file, facts.st_size))
-            return _Found(version, _show(target, file, head, offset, limit))
+                return _FileContent(version, pdf=_whole(target, file, facts.st_size))
+            return _FileContent(version, _show(target, file, head, offset, limit))
     except OSError as exc:
         raise in_words(target.shown, exc) from exc
 
 
-def _show(target: Target, file: BinaryIO, head: bytes, offset: int, limit: int) -> ToolOutput:
+def _show(target: FileTarget, file: BinaryIO, head: bytes, offset: int, limit: int) -> ToolOutput:
     size = os.fstat(file.fileno()).st_size
     if kind := image_type(head):
         return _image(target, file, kind, size)
@@ -89,7 +89,7 @@ def _show(target: Target, file: BinaryIO, head: bytes, offset: int, limit: int) 
     return ToolOutput(text=show(target.shown, ByteLines(target.shown, file), offset, limit))
 
 
-def _image(target: Target, file: BinaryIO, kind: str, size: int) -> ToolOutput:
+def _image(target: FileTarget, file: BinaryIO, kind: str, size: int) -> ToolOutput:
     shown = target.shown
     if size > LARGEST_IMAGE:
         raise Refused(
@@ -101,14 +101,14 @@ def _image(target: Target, file: BinaryIO, kind: str, size: int) -> ToolOutput:
     return ToolOutput(text=f"(The image {shown!r}: {kind}, {len(picture.content)} bytes.)", media=(picture,))
 
 
-def _whole(target: Target, file: BinaryIO, size: int) -> bytes:
+def _whole(target: FileTarget, file: BinaryIO, size: int) -> bytes:
     content = file.read(LARGEST + 1) if size <= LARGEST else b""
     if size > LARGEST or len(content) > LARGEST:
         raise Refused("too_large", f"{target.shown!r} has more than {LARGEST} bytes. Use a program to look at parts.")
     return content
 
 
-def _binary(target: Target, head: bytes, size: int) -> Refused:
+def _binary(target: FileTarget, head: bytes, size: int) -> Refused:
     kind = binary_kind(head)
     guess = f", probably {kind}" if kind else ""
     return Refused(

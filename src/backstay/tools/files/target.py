@@ -54,7 +54,7 @@ class Located(Protocol):
         """The absolute paths of the call as written, and where each led when the call was judged."""
 
 
-class Target(Struct, frozen=True):
+class FileTarget(Struct, frozen=True):
     """A file that a call names."""
 
     shown: str
@@ -81,14 +81,14 @@ def locate(cwd: str, file_path: str) -> Path:
         raise Refused("bad_path", f"{file_path!r} cannot be resolved: {exc}") from exc
 
 
-def target_of(context: Located, file_path: str) -> Target:
+def target_of(context: Located, file_path: str) -> FileTarget:
     """The file that `file_path` means in this call: where it led when the call was judged, or where it leads now."""
     path = locate(context.cwd, file_path)
     shown = str(path)
     if file_path.endswith("/"):
         raise Refused("is_folder", f"{file_path!r} names a folder, not a file.")
     if not context.links:
-        return Target(shown, os.path.realpath(path))
+        return FileTarget(shown, os.path.realpath(path))
     home = file_path.startswith("~")
     keys = (
         os.path.join(context.cwd, os.path.expanduser(file_path)),
@@ -102,7 +102,7 @@ def target_of(context: Located, file_path: str) -> Target:
         raise Refused(
             "bad_path", f"Nobody can say where {shown!r} leads: its links form a loop, or a folder may not be searched."
         )
-    return Target(shown, place, judged=True)
+    return FileTarget(shown, place, judged=True)
 
 
 def in_words(path: Path | str, exc: OSError) -> Refused:

@@ -9,8 +9,8 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.system.files import version_of
 from backstay.tools.define import tool
 from backstay.tools.files.encoding import Document, decode
-from backstay.tools.files.locked_file import Held, Overtaken, hold
-from backstay.tools.files.target import LARGEST, Refused, Target, in_words, require_text, target_of
+from backstay.tools.files.locked_file import LockedFile, Overtaken, hold
+from backstay.tools.files.target import LARGEST, FileTarget, Refused, in_words, require_text, target_of
 from backstay.vocab.events.tools import FileSeen
 
 TRIES: Final = 5
@@ -34,7 +34,7 @@ async def write_file(
     return ToolOutput(text=text)
 
 
-def _write(target: Target, seen: str, content: str) -> tuple[str, str]:
+def _write(target: FileTarget, seen: str, content: str) -> tuple[str, str]:
     for left in reversed(range(TRIES)):
         try:
             with hold(target, make=True) as held:
@@ -47,7 +47,7 @@ def _write(target: Target, seen: str, content: str) -> tuple[str, str]:
     raise AssertionError
 
 
-def _write_held(held: Held, seen: str, content: str) -> str:
+def _write_held(held: LockedFile, seen: str, content: str) -> str:
     shown = held.target.shown
     if held.facts is None:
         written = content.encode()

@@ -13,11 +13,11 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.edit import HAD_CHANGED
 from backstay.tools.files.encoding import decode
-from backstay.tools.files.locked_file import Held, Keepsake, hold
+from backstay.tools.files.locked_file import Keepsake, LockedFile, hold
 from backstay.tools.files.replace_text import difference
-from backstay.tools.files.target import Refused, Target, in_words, require_text, target_of
+from backstay.tools.files.target import FileTarget, Refused, in_words, require_text, target_of
 from backstay.tools.patch.hunks import apply_hunks
-from backstay.tools.patch.model import Section
+from backstay.tools.patch.model import PatchSection
 from backstay.tools.patch.parse import patch_of, read_patch
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.tools import FileSeen
@@ -26,7 +26,7 @@ from backstay.vocab.events.tools import FileSeen
 class Planned:
     """A file that is held, and what it will hold."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: LockedFile) -> None:
         self.held = held
         self.version = held.version
         """Before the patch."""
@@ -34,7 +34,7 @@ class Planned:
         """What it holds; None when there is no file."""
         self.content = self.before
         """What it will hold; None when there will be no file."""
-        self.like: Held | None = None
+        self.like: LockedFile | None = None
         """For a new file: the one whose mode, owner and attributes it gets."""
         self._removed: Keepsake | None = None
 
@@ -133,7 +133,7 @@ async def apply_patch(
     return output
 
 
-def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[Section, ...], dict[str, Target]]:
+def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[PatchSection, ...], dict[str, FileTarget]]:
     try:
         text = patch_of(args)
         require_text("The patch", text)
@@ -148,7 +148,7 @@ def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[Section,
     return sections, {path: target_of(context, path) for path in paths}
 
 
-def _apply(sections: Sequence[Section], plan: "_Plan") -> None:
+def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
     targets = plan.targets
     added = {
         targets[section.move or section.path].place for section in sections if section.kind == "add" or section.move
@@ -165,7 +165,7 @@ def _apply(sections: Sequence[Section], plan: "_Plan") -> None:
             plan.versions = [(place, file.held.version) for place, file in plan.files.items() if file.touched]
 
 
-def _held(stack: ExitStack, target: Target, *, make: bool) -> Planned:
+def _held(stack: ExitStack, target: FileTarget, *, make: bool) -> Planned:
     try:
         return Planned(stack.enter_context(hold(target, make=make)))
     except OSError as exc:
@@ -175,7 +175,7 @@ def _held(stack: ExitStack, target: Target, *, make: bool) -> Planned:
 class _Plan(Struct):
     """What becomes of each file, worked out before anything is written."""
 
-    targets: dict[str, Target]
+    targets: dict[str, FileTarget]
     seen: dict[str, str]
     files: dict[str, Planned] = field(default_factory=dict)
     versions: list[tuple[str, str]] = field(default_factory=list)
@@ -183,7 +183,7 @@ class _Plan(Struct):
     _said: list[str] = field(default_factory=list)
     _room: int = DIFF_LINES
 
-    def include(self, section: Section) -> None:
+    def include(self, section: PatchSection) -> None:
         """Work out one section on what those before it left."""
         file = self._file(section.path)
         match section.kind:
@@ -200,7 +200,7 @@ class _Plan(Struct):
         """What was done, file by file."""
         return self._said
 
-    def _update(self, section: Section, file: Planned) -> None:
+    def _update(self, section: PatchSection, file: Planned) -> None:
         shown = self._shown(section.path)
         document = decode(shown, self._present(section.path))
         document.require("".join(line.text for hunk in section.hunks for line in hunk.lines if line.sign == "+"))
@@ -218,7 +218,7 @@ class _Plan(Struct):
             file.content = content
         self._tell_update(section, document.text, text)
 
-    def _tell_update(self, section: Section, before: str, after: str) -> None:
+    def _tell_update(self, section: PatchSection, before: str, after: str) -> None:
         shown = self._shown(section.path)
         moved = f" and moved to {self._shown(section.move)!r}" if section.move else ""
         if before == after:
@@ -230,7 +230,7 @@ class _Plan(Struct):
         stale = f" {HAD_CHANGED}" if known and known != self._file(section.path).version else ""
         self._say(f"Updated {shown!r} at line {line}{moved}.{stale}\n{lines}")
 
-    def _move(self, section: Section, file: Planned, content: bytes) -> None:
+    def _move(self, section: PatchSection, file: Planned, content: bytes) -> None:
         self._require_free(section.move)
         self._refuse_link(section.path)
         file.held.refuse_unwritable()
@@ -238,7 +238,7 @@ class _Plan(Struct):
         new.content, new.like = content, file.held
         file.content = None
 
-    def _delete(self, section: Section, file: Planned) -> None:
+    def _delete(self, section: PatchSection, file: Planned) -> None:
         shown = self._shown(section.path)
         self._present(section.path)
         self._refuse_link(section.path)

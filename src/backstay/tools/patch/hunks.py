@@ -12,7 +12,7 @@ from backstay.vocab.errors import UserError
 
 def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
     """The text after all hunks. Raise `UserError` for one that fits nowhere, or in several places."""
-    file = _File(path, tuple(_rows(text)))
+    file = _PatchedFile(path, tuple(_rows(text)))
     result: list[_Row] = []
     done = 0
     for hunk in hunks:
@@ -43,7 +43,7 @@ _WAYS: Final[Sequence[Callable[[str], str]]] = (_exactly, str.rstrip, _squeezed)
 """How lines are compared: exactly, without blanks at their ends, without any blanks."""
 
 
-class _File(Struct, frozen=True):
+class _PatchedFile(Struct, frozen=True):
     path: str
     rows: tuple[_Row, ...]
     _compared: dict[Callable[[str], str], list[str]] = field(default_factory=dict)
@@ -158,7 +158,7 @@ def _found(lines: list[str], wanted: list[str], start: int) -> Iterator[int]:
             yield at
 
 
-def _joined(file: _File, result: list[_Row]) -> str:
+def _joined(file: _PatchedFile, result: list[_Row]) -> str:
     """The rows as a text. Whether it ends with a line end is as before."""
     if not result:
         return ""

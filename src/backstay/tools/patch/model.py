@@ -36,7 +36,7 @@ class Hunk(Struct, frozen=True):
         return tuple(line.text for line in self.lines if line.sign != "+")
 
 
-class Section(Struct, frozen=True):
+class PatchSection(Struct, frozen=True):
     """What a patch does with one file."""
 
     kind: Literal["add", "update", "delete"]
@@ -50,7 +50,7 @@ class Section(Struct, frozen=True):
     hunks: tuple[Hunk, ...] = ()
 
 
-class Source(Struct):
+class PatchSource(Struct):
     """The lines of a patch, read one after the other."""
 
     lines: Sequence[str]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from backstay.tools.patch.model import Hunk, HunkLine, Section, Sign, Source, bad
+from backstay.tools.patch.model import Hunk, HunkLine, PatchSection, PatchSource, Sign, bad
 from backstay.vocab.errors import UserError
 
 PatchAccess = Literal["read", "write", "remove"]
@@ -52,7 +52,7 @@ def patch_paths(patch: str) -> tuple[tuple[PatchAccess, str], ...]:
     return tuple(dict.fromkeys(found))
 
 
-def read_patch(patch: str) -> tuple[Section, ...]:
+def read_patch(patch: str) -> tuple[PatchSection, ...]:
     """The sections of a patch, in order. Raise `UserError` with the line that cannot be read."""
     source = _source(patch)
     if source.done:
@@ -65,14 +65,14 @@ def read_patch(patch: str) -> tuple[Section, ...]:
     return tuple(sections)
 
 
-def _is_unified(source: Source) -> bool:
+def _is_unified(source: PatchSource) -> bool:
     line = source.peek()
     return line.startswith(("diff --git ", "Index: ")) or (
         line.startswith("--- ") and source.peek(1).startswith("+++ ")
     )
 
 
-def _source(patch: str) -> Source:
+def _source(patch: str) -> PatchSource:
     """The lines of a patch, without what is wrapped around it."""
     lines = patch.replace("\r\n", "\n").split("\n")
     first = 0
@@ -84,12 +84,12 @@ def _source(patch: str) -> Source:
         last -= 1  # what follows the last line end is no line
     while wrapped and last > first and re.fullmatch(r"\s*|```|\w+", lines[last - 1]):
         last -= 1
-    return Source(lines[first:last], first=first + 1)
+    return PatchSource(lines[first:last], first=first + 1)
 
 
-def _read_sections(source: Source) -> list[Section]:
+def _read_sections(source: PatchSource) -> list[PatchSection]:
     source.take()
-    sections: list[Section] = []
+    sections: list[PatchSection] = []
     while not source.done:
         line = source.peek().rstrip()
         if line.strip() == _END:
@@ -105,7 +105,7 @@ def _read_sections(source: Source) -> list[Section]:
     raise bad(source.number - 1, source.lines[-1], f"it does not end with `{_END}`.")
 
 
-def _refuse_more(source: Source) -> None:
+def _refuse_more(source: PatchSource) -> None:
     source.take()
     while not source.done:
         if source.peek().strip():
@@ -113,14 +113,14 @@ def _refuse_more(source: Source) -> None:
         source.take()
 
 
-def _section(source: Source, verb: str, path: str) -> Section:
+def _section(source: PatchSource, verb: str, path: str) -> PatchSection:
     number, title = source.number, source.take()
     if not path or "\0" in path:
         raise bad(number, title, "it names no file.")
     if verb == "Delete":
-        return Section("delete", path, number)
+        return PatchSection("delete", path, number)
     if verb == "Add":
-        return Section("add", path, number, content=_added(source))
+        return PatchSection("add", path, number, content=_added(source))
     moved = _MOVE.fullmatch(source.peek().rstrip())
     if moved:
         source.take()
@@ -131,15 +131,15 @@ def _section(source: Source, verb: str, path: str) -> Section:
         hunks.append(_hunk(source, first=not hunks))
     if not hunks and not moved:
         raise bad(number, title, "it says nothing about what to change in the file.")
-    return Section("update", path, number, move=moved[1].strip() if moved else "", hunks=tuple(hunks))
+    return PatchSection("update", path, number, move=moved[1].strip() if moved else "", hunks=tuple(hunks))
 
 
-def _ends_section(source: Source) -> bool:
+def _ends_section(source: PatchSource) -> bool:
     line = source.peek().rstrip()
     return line.strip() == _END or _FILE.fullmatch(line) is not None
 
 
-def _added(source: Source) -> str:
+def _added(source: PatchSource) -> str:
     lines: list[str] = []
     while not source.done and not _ends_section(source):
         line = source.take()
@@ -150,7 +150,7 @@ def _added(source: Source) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _hunk(source: Source, *, first: bool) -> Hunk:
+def _hunk(source: PatchSource, *, first: bool) -> Hunk:
     number = source.number
     anchors, start = _anchors(source)
     if not first and number == source.number:
@@ -172,7 +172,7 @@ def _hunk(source: Source, *, first: bool) -> Hunk:
     return Hunk(number, tuple(lines), anchors, start, at_end)
 
 
-def _anchors(source: Source) -> tuple[tuple[str, ...], int | None]:
+def _anchors(source: PatchSource) -> tuple[tuple[str, ...], int | None]:
     """What stands behind `@@`: lines to look for, or, as `diff` writes it, the number of a line."""
     anchors: list[str] = []
     start: int | None = None

@@ -335,26 +335,26 @@ _Line = tuple[bytes, "re.Match[bytes] | None"]
 _GAP: Final[_Line] = (b"", None)
 
 
-class _File(Struct, frozen=True):
+class _FileMatches(Struct, frozen=True):
     """What was found in one file."""
 
     path: bytes
     lines: list[_Line]
 
 
-def _files(given: GrepArguments, output: bytes) -> Iterable[_File]:
+def _files(given: GrepArguments, output: bytes) -> Iterable[_FileMatches]:
     match given.output_mode:
         case "files_with_matches":
-            return [_File(path, [(path, None)]) for path in output.split(b"\0")[:-1]]
+            return [_FileMatches(path, [(path, None)]) for path in output.split(b"\0")[:-1]]
         case "count":
-            return [_File(found["path"], [(found["path"], found)]) for found in _COUNTED.finditer(output)]
+            return [_FileMatches(found["path"], [(found["path"], found)]) for found in _COUNTED.finditer(output)]
         case "content":
             return _blocks(output)
 
 
-def _blocks(output: bytes) -> Iterator[_File]:
+def _blocks(output: bytes) -> Iterator[_FileMatches]:
     """The lines file by file, with the gaps that rg marks by two dashes."""
-    current = _File(b"", [])
+    current = _FileMatches(b"", [])
     gap = False
     for found in _RECORD.finditer(output):
         if found["gap"]:
@@ -364,7 +364,10 @@ def _blocks(output: bytes) -> Iterator[_File]:
         if current.path != path:
             if current.path:
                 yield current
-            current, gap = _File(path, []), False  # that one stands between two files, whose order is not the last one
+            current, gap = (
+                _FileMatches(path, []),
+                False,
+            )  # that one stands between two files, whose order is not the last one
         if gap:
             current.lines.append(_GAP)
             gap = False

@@ -18,10 +18,10 @@ from msgspec import Struct
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.output import BoundedText
-from backstay.tools.paging import Keep, PlainText, SettledLines, shown_in_part
+from backstay.tools.paging import Keep, SettledLines, TextDecoder, shown_in_part
 from backstay.tools.search.ripgrep import NoRipgrep, matching_lines
 from backstay.tools.shell.bash import LINGER_S, make_bash
-from backstay.tools.shell.process_start import PIPE_HOLDS, Started, ending, note_start, start
+from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, start
 from backstay.tools.shell.processes import KILL_S, end_group, end_run, has_ended, watchable
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.env_keys import BUILT_IN, Keys
@@ -35,7 +35,7 @@ _PIECE: Final = 65_536
 _POLL_MS: Final = 100
 
 
-class Ended(Struct, frozen=True):
+class EndedCommand(Struct, frozen=True):
     """A command in the background that has ended."""
 
     id: str
@@ -47,7 +47,7 @@ class Ended(Struct, frozen=True):
     words: str
 
 
-OnExit = Callable[[Ended], None]
+OnExit = Callable[[EndedCommand], None]
 """Is told of each command that ends, on the event loop that it was started from. It does not raise."""
 
 
@@ -164,7 +164,7 @@ class BackgroundShells:
 class _Shell:
     """One command in the background. A thread reads what it prints, so that no task has to outlive the call."""
 
-    def __init__(self, name: str, call: str, command: str, started: Started, spool: Spool, walls: str) -> None:
+    def __init__(self, name: str, call: str, command: str, started: StartedCommand, spool: Spool, walls: str) -> None:
         self.id = name
         self.status: int | None = None
         self._call = call
@@ -174,7 +174,7 @@ class _Shell:
         self._walls = walls
         self._asked = 0
         self._unread = ""
-        self._plain = PlainText()
+        self._plain = TextDecoder()
         self._settled = SettledLines()
         self._over = anyio.Event()
         self._loop = anyio.lowlevel.current_token()
@@ -266,7 +266,7 @@ class _Shell:
         self.status = status
         self._over.set()
         if on_exit is not None:
-            on_exit(Ended(self.id, self._call, self.command, status, self.words))
+            on_exit(EndedCommand(self.id, self._call, self.command, status, self.words))
 
 
 async def _matching(lines: list[str], pattern: str, cwd: str) -> list[int] | ToolOutput:

@@ -11,8 +11,8 @@ from msgspec import Meta
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.output import BoundedText, LiveText
-from backstay.tools.paging import Keep, PlainText, SettledLines, shown_in_part
-from backstay.tools.shell.process_start import PIPE_HOLDS, Started, ending, note_start, problem_of, start
+from backstay.tools.paging import Keep, SettledLines, TextDecoder, shown_in_part
+from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, problem_of, start
 from backstay.tools.shell.processes import KILL_S, end_group, survivors, wait_for
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.env_keys import BUILT_IN, Keys
@@ -87,14 +87,14 @@ run_command = make_bash()
 class _Run:
     """One command while it runs."""
 
-    def __init__(self, started: Started, context: ToolContext, spool: Spool) -> None:
+    def __init__(self, started: StartedCommand, context: ToolContext, spool: Spool) -> None:
         assert started.process.stdout is not None
         self._started = started
         self._process = started.process
         self._stdout = started.process.stdout
         self._context = context
         self._spool = spool
-        self._plain = PlainText()
+        self._plain = TextDecoder()
         self._settled = SettledLines()
         self._output = BoundedText()
         self._live = LiveText(context.show)

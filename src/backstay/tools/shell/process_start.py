@@ -28,7 +28,7 @@ _JOIN: Final = """IFS=; set -- "$*"; IFS=' \t\n'; eval "set --; $1\""""
 """Puts the arguments together again and runs them as one command."""
 
 
-class Started(Struct, frozen=True):
+class StartedCommand(Struct, frozen=True):
     """A command that runs."""
 
     process: "subprocess.Popen[bytes]"
@@ -41,7 +41,7 @@ class Started(Struct, frozen=True):
         return self.process.pid
 
 
-def start(command: str, context: ToolContext, environment: Mapping[str, str], keys: Keys = BUILT_IN) -> Started:
+def start(command: str, context: ToolContext, environment: Mapping[str, str], keys: Keys = BUILT_IN) -> StartedCommand:
     """Start a command in the session's folder, behind its confinement, in a group of its own, without input and without `keys`.
 
     Call it on the event loop's own thread: the kernel ends the command together with the thread that forked. The command has no
@@ -62,10 +62,10 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str], ke
         start_new_session=True,
         preexec_fn=before,  # noqa: PLW1509  # prepared before the fork; it only makes system calls
     )
-    return Started(process, run)
+    return StartedCommand(process, run)
 
 
-def note_start(started: Started, context: ToolContext) -> None:
+def note_start(started: StartedCommand, context: ToolContext) -> None:
     """Write down what a resume needs to find the processes if this one dies."""
     group = started.group
     context.note(ProcessStarted(call=context.call, group=group, boot=boot_id(), started=started_at(group)))

@@ -74,7 +74,7 @@ class Frame(Struct):
     used: bool = False
 
 
-class Table(Struct):
+class TableReader(Struct):
     """A table that is being read. One with a table inside only lays out the page, and is read as text."""
 
     rows: list[list[str]] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Blocks:
         """What follows a whole list stands apart from it."""
         self._after_item = self._after_item and bool(self.frames)
 
-    def write_table(self, table: Table) -> None:
+    def write_table(self, table: TableReader) -> None:
         """Add a table; one with a single column is no table."""
         rows = [row for row in table.rows if any(row)]
         width = min(COLUMNS, max(map(len, rows), default=0))
@@ -169,14 +169,14 @@ MAIN_CHARS: Final = 200
 """So much text makes a page's main part worth reading alone."""
 
 
-class Reading(Struct, frozen=True):
+class PageReader(Struct, frozen=True):
     """A page as it reads."""
 
     title: str
     text: str
 
 
-def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False) -> Reading:
+def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False) -> PageReader:
     """Read a page. `url` is where it came from: links are made whole with it. Takes time in proportion to the page, whatever it holds.
 
     When `stopped` says so nobody waits for it any more, and it ends soon with what it has.
@@ -186,7 +186,7 @@ def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False
     if reader.unfinished:
         reader = _Reader(url, noise=True, stopped=stopped)
         reader.read(html)
-    return Reading(in_one_line(reader.title), reader.main())
+    return PageReader(in_one_line(reader.title), reader.main())
 
 
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
@@ -241,7 +241,7 @@ class _Reader(BoundedParser):
         self._line: list[str] = []
         self._open: list[_Open] = []
         self._names: Counter[str] = Counter()
-        self._tables: list[Table] = []
+        self._tables: list[TableReader] = []
         self._lists: list[int | None] = []
         self._code: list[str] | None = None
         self._language = ""
@@ -427,7 +427,7 @@ class _Reader(BoundedParser):
                 self._blocks.write(" ".join(cell for cell in row if cell))
             outer.rows = []
             self._flush()
-        self._tables.append(Table())
+        self._tables.append(TableReader())
 
     def _leave_cell(self, left: _Open) -> None:
         rows = self._tables[-1].rows

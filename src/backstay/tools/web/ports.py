@@ -29,7 +29,7 @@ class Page(Struct, frozen=True):
     media: tuple[InlineMedia, ...] = ()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """One result of a search."""
 
     title: str
@@ -46,7 +46,7 @@ class SearchEngine(Protocol):
 
     async def search(
         self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
-    ) -> Sequence[Found]:
+    ) -> Sequence[SearchResult]:
         """Find at most `limit` pages, best first, of the domains that are allowed. Raise `Unfetched` when that cannot be done.
 
         An engine that cannot narrow by domain ignores the lists: its results are looked through afterwards.

@@ -14,7 +14,7 @@ from backstay.logic.text.untrusted import frame
 from backstay.ports import Tool, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.web.fetch import STRANGERS, WARNING
-from backstay.tools.web.ports import Clients, Found, SearchEngine, Unfetched
+from backstay.tools.web.ports import Clients, SearchEngine, SearchResult, Unfetched
 from backstay.vocab.errors import EgressRefused, UserError
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def _domains(given: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cleaned))
 
 
-def _chosen(found: Sequence[Found], allowed: Sequence[str], blocked: Sequence[str]) -> list[Found]:
+def _chosen(found: Sequence[SearchResult], allowed: Sequence[str], blocked: Sequence[str]) -> list[SearchResult]:
     """The results of domains that are wanted, each address once: an engine may not know how to choose."""
-    chosen: dict[str, Found] = {}
+    chosen: dict[str, SearchResult] = {}
     for each in found:
         try:
             split = urlsplit(each.url)
@@ -91,7 +91,7 @@ def _below(host: str, domain: str) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 
-def _told(engine: str, query: str, found: Sequence[Found]) -> str:
+def _told(engine: str, query: str, found: Sequence[SearchResult]) -> str:
     if not found:
         return f"{engine} found nothing for {query!r}. Try other words."
     rows = "\n".join(
@@ -101,7 +101,7 @@ def _told(engine: str, query: str, found: Sequence[Found]) -> str:
     return f"{engine} found for {query!r}. {WARNING}\n{frame('search_results', rows)}"
 
 
-def _told_of(each: Found) -> str:
+def _told_of(each: SearchResult) -> str:
     snippet = one_line(re.sub(r"</?\w[^>]{0,100}>", "", each.snippet), SNIPPET)
     return f"\n   {snippet}" if snippet else ""
 
@@ -147,7 +147,7 @@ class Searxng:
 
     async def search(
         self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
-    ) -> Sequence[Found]:
+    ) -> Sequence[SearchResult]:
         """Find pages."""
         asked = {"q": narrowed(query, allowed, blocked), "format": "json"}
         body = await _ask(self._clients, "GET", f"{self._url}/search", engine=self.name, params=asked)
@@ -166,7 +166,7 @@ class Brave:
 
     async def search(
         self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
-    ) -> Sequence[Found]:
+    ) -> Sequence[SearchResult]:
         """Find pages."""
         asked = {"q": narrowed(query, allowed, blocked)[:400], "count": str(limit), "text_decorations": "false"}
         headers = {"x-subscription-token": self._key, "accept": "application/json"}
@@ -187,7 +187,7 @@ class Tavily:
 
     async def search(
         self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
-    ) -> Sequence[Found]:
+    ) -> Sequence[SearchResult]:
         """Find pages."""
         asked: dict[str, object] = {"query": query, "max_results": limit}
         if allowed:
@@ -244,7 +244,7 @@ def _advice(response: "httpx.Response") -> str:
             return ""
 
 
-def _found(body: bytes, way: Sequence[str], snippet: str) -> list[Found]:
+def _found(body: bytes, way: Sequence[str], snippet: str) -> list[SearchResult]:
     """The results in an answer. What is not as it should be is left out; an answer that is none at all is a failure."""
     try:
         value: object = msgspec.json.decode(body)
@@ -254,7 +254,7 @@ def _found(body: bytes, way: Sequence[str], snippet: str) -> list[Found]:
         value = value.get(key) if isinstance(value, dict) else None
     rows = value if isinstance(value, list) else []
     return [
-        Found(title=str(row.get("title") or ""), url=row["url"], snippet=str(row.get(snippet) or ""))
+        SearchResult(title=str(row.get("title") or ""), url=row["url"], snippet=str(row.get(snippet) or ""))
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("url"), str)
     ]

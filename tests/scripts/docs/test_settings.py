@@ -16,11 +16,11 @@ from backstay.config.settings_reader import SettingsReader
 from backstay.hooks.decorator import configured
 from backstay.mcp.config.files import ServersPlace, read_servers
 from backstay.providers.catalog import ModelOverride
-from backstay.testing.settings_reference import EXAMPLE, schema_document, settings_document
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Prices
+from scripts.docs.settings import EXAMPLE, schema_document, settings_document
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 UNREAD = ("$schema",)
 """Keys for others than Backstay."""
 

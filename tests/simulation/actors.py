@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from backstay.hooks.decorator import Hook, hook
 from backstay.ports import Answer, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
-from backstay.testing.crash.process import Ledger, Process
-from backstay.testing.simulation.stores import Universe
+from backstay.testing.crash.process import EffectLedger, MortalProcess
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta
 from backstay.vocab.errors import ErrorKind, ProviderError
 from backstay.vocab.messages import InFlightPart, Reasoning, Text, ToolCall, ToolResult, text_of
 from backstay.vocab.specs import Effect, ModelFacts, ToolSpec, Usage
+from tests.simulation.stores import Universe
 
 KINDS: Final[tuple[ErrorKind, ...]] = (
     "rate_limit",
@@ -172,7 +172,7 @@ HOOKS: Final[dict[str, tuple[dict[str, object], ...]]] = {
 ONCE: Final = frozenset(spec.name for spec in SPECS if spec.effect == "once")
 
 
-def fake_tools(universe: Universe, process: Process, ledger: Ledger) -> list[Tool]:
+def fake_tools(universe: Universe, process: MortalProcess, ledger: EffectLedger) -> list[Tool]:
     """The tools of a simulated process; now and then one that an earlier process had is not there any more."""
     missing = universe.dice("tools").choice(SPECS).name if universe.happens("tools", 0.15) else ""
     return [FakeTool(spec, universe, process, ledger) for spec in SPECS if spec.name != missing]
@@ -183,8 +183,8 @@ class FakeTool(Struct, frozen=True):
 
     spec: ToolSpec
     universe: Universe
-    process: Process
-    ledger: Ledger
+    process: MortalProcess
+    ledger: EffectLedger
 
     def problem(self, args: dict[str, object]) -> str:
         """Why these arguments cannot be used."""

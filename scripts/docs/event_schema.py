@@ -1,6 +1,6 @@
 """JSON Schema (2020-12) of every line that holds an event: as a store keeps it, and as the native stream sends it.
 
-`python -m backstay.wire.schema` prints it; `events.schema.json` beside this file is that text, shipped with the
+`python -m scripts.docs.event_schema` prints it; `backstay/wire/events.schema.json` is that text, shipped with the
 package. It describes the current shapes; older ones are brought forward when they are read. A reader must ignore
 properties that it does not know.
 """
@@ -26,7 +26,7 @@ from backstay.wire.stream import COMMAND_RESULT, LAGGED, LIFECYCLE, PREFIX
 
 Schema = dict[str, object]
 
-PUBLISHED: Final = Path(__file__).with_name("events.schema.json")
+PUBLISHED: Final = Path(__file__).parents[2] / "src" / "backstay" / "wire" / "events.schema.json"
 """The schema as it ships with the package."""
 
 

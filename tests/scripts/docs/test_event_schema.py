@@ -11,8 +11,8 @@ from backstay.vocab.event import Event
 from backstay.vocab.events import Renamed
 from backstay.wire.codec import encode
 from backstay.wire.json_text import NAME_OF
-from backstay.wire.schema import PUBLISHED, event_schema, render
 from backstay.wire.stream import Item, line
+from scripts.docs.event_schema import PUBLISHED, event_schema, render
 
 SCHEMA = event_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -25,7 +25,7 @@ def part(name: str) -> Draft202012Validator:
 
 def test_the_published_schema_is_not_stale() -> None:
     assert PUBLISHED.read_text(encoding="utf-8") == render(), (
-        "Run: python -m backstay.wire.schema > src/backstay/wire/events.schema.json"
+        "Run: python -m scripts.docs.event_schema > src/backstay/wire/events.schema.json"
     )
 
 

@@ -8,7 +8,7 @@ import anyio
 
 from backstay.logic.state.session_state import state_of
 from backstay.ports import Clock, EventStore, FoldSnapshot
-from backstay.testing.crash.process import NO_BLOBS, Blow, Ledger, MortalStore, Process, WrappedStore
+from backstay.testing.crash.process import NO_BLOBS, Blow, EffectLedger, MortalProcess, MortalStore, WrappedStore
 from backstay.vocab.errors import LeaseLost, SeqConflict, StoreFull, StoreUnavailable
 from backstay.vocab.event import Recorded
 from backstay.vocab.ids import base36
@@ -121,7 +121,7 @@ class FailingStore(MortalStore):
     """A process's way to the store: slow, failing before or after the fact, repeating itself, or frozen."""
 
     def __init__(
-        self, inner: EventStore, process: Process, ledger: Ledger, blow: Blow | None, universe: Universe
+        self, inner: EventStore, process: MortalProcess, ledger: EffectLedger, blow: Blow | None, universe: Universe
     ) -> None:
         super().__init__(inner, process, ledger, blow)
         self._universe = universe

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from backstay.hooks.decorator import Hook, hook
 from backstay.ports import Answer, Question
 from backstay.session.options import Options
-from backstay.testing.crash.actors import call, played, rehearsed, tools_of
-from backstay.testing.crash.scenario_limits import SMALL, WORDS
+from backstay.testing.crash.rehearsed_model import rehearsed
 from backstay.testing.crash.stage import Scenario, Stage
 from backstay.vocab.errors import TurnError
+from tests.crash.scenarios.cast import call, played, tools_of
+from tests.crash.scenarios.limits import SMALL, WORDS
 
 Told = dict[str, object]
 

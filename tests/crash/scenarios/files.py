@@ -16,12 +16,13 @@ from backstay.checkpoints.capture import FileCapture
 from backstay.ports import ToolContext
 from backstay.session.options import Options
 from backstay.session.session import Session
-from backstay.testing.crash.actors import call, rehearsed
 from backstay.testing.crash.recovery import Way
+from backstay.testing.crash.rehearsed_model import rehearsed
 from backstay.testing.crash.stage import SESSION, Scenario, Stage
 from backstay.tools.define import tool
 from backstay.tools.files.write import write_file
 from backstay.vocab.errors import TurnError
+from tests.crash.scenarios.cast import call
 
 Trees = dict[str, Mapping[str, bytes]]
 """What the folder held at the end of each turn that was seen to end."""

@@ -7,10 +7,10 @@ import anyio
 from msgspec import Struct, field
 
 from backstay.session.session import Session
-from backstay.testing.simulation.actors import OTHER
-from backstay.testing.simulation.stores import Universe
 from backstay.vocab.errors import BackstayError, Bug, StoreError, TurnError, UserError
 from backstay.vocab.specs import MODES
+from tests.simulation.actors import OTHER
+from tests.simulation.stores import Universe
 
 Action = Callable[["Client", Session], Awaitable[None]]
 

@@ -10,11 +10,11 @@ from backstay.hooks.payload import FIELDS
 from backstay.instructions import KINDS
 from backstay.session.project.commands import BUILT_IN
 from backstay.session.project.tools import tool_name
-from backstay.testing.command_reference import DATA, commands_document
-from backstay.testing.hook_reference import WHEN, hooks_document
-from backstay.testing.reference import REFERENCES, stale
+from scripts.docs.commands import DATA, commands_document
+from scripts.docs.hooks import WHEN, hooks_document
+from scripts.docs.references import REFERENCES, Reference, main, stale, write
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 NAMES = {each.file for each in REFERENCES}
 
 
@@ -46,7 +46,7 @@ def test_every_command_is_in_its_document_with_who_may_use_it_and_what_it_gives_
     text = commands_document()
     specs = [command.spec for command in BUILT_IN.commands()]
 
-    assert {spec.name for spec in specs} == set(DATA), "say in command_reference.DATA which keys its result has"
+    assert {spec.name for spec in specs} == set(DATA), "say in commands.DATA which keys its result has"
     for spec in specs:
         (row,) = [line for line in text.splitlines() if line.startswith((f"| `/{spec.name}`", f"| `/{spec.name} "))]
         assert spec.description in row
@@ -67,3 +67,20 @@ def test_every_hook_event_is_in_its_document_with_its_moment_and_its_fields() ->
         assert (about.split("|")[6].strip() == "refuses") == (event.on_failure == "block")
     unheard = text[text.index(heard[-1].name) : text.index("no moment yet")].replace("`", "").split()
     assert all(name in unheard for name, event in EVENTS.items() if not event.moment)
+
+
+def test_writing_makes_what_is_missing_and_leaves_what_is_right(tmp_path: Path) -> None:
+    references = (Reference(file="a.md", render=lambda: "a\n"), Reference(file="b.md", render=lambda: "b\n"))
+    (tmp_path / "a.md").write_text("old\n")
+
+    assert write(tmp_path, references) == ("a.md", "b.md")
+    assert write(tmp_path, references) == ()
+    assert [(tmp_path / name).read_text() for name in ("a.md", "b.md")] == ["a\n", "b\n"]
+
+
+def test_the_command_checks_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path), "--check"]) == 1
+    assert "is stale" in capsys.readouterr().err
+    assert main([str(tmp_path)]) == 0
+    assert main([str(tmp_path), "--check"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(each.file for each in REFERENCES)

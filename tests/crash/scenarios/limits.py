@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from backstay.logic.state.retries import Retries
 from backstay.ports import Answer, Question
 from backstay.session.options import Options
-from backstay.testing.crash.actors import PLAIN, Reply, call, rehearsed, tools_of
+from backstay.testing.crash.rehearsed_model import PLAIN, Reply, rehearsed
 from backstay.testing.crash.stage import Scenario, Stage
 from backstay.vocab.errors import TurnError, TurnPaused, UserError
 from backstay.vocab.specs import ModelFacts, Prices
+from tests.crash.scenarios.cast import call, tools_of
 
 QUICK: Final = Retries(attempts=3, first_wait_s=0.01, cooldown_s=3600.0)
 PRICED: Final = replace(PLAIN, prices=Prices(input=100_000_000, output=100_000_000))

@@ -1,7 +1,7 @@
 """The deterministic simulation: a whole world of processes, faults and people that follows from one seed.
 
-    python -m backstay.testing.simulation.simulate --seed 7 -v       what happens in the world of seed 7
-    python -m backstay.testing.simulation.simulate --seeds 0:2000    many worlds; the seeds of those that break a promise
+    python -m tests.simulation --seed 7 -v       what happens in the world of seed 7
+    python -m tests.simulation --seeds 0:2000    many worlds; the seeds of those that break a promise
 
 One client carries out a plan of some turns, on processes that crash at any await, freeze until another process has
 taken their session over, and reach their store late, never, or twice; the model and the tools fail in every way they
@@ -13,7 +13,6 @@ broke a provider's shape, every call has one result, every turn ended, and the l
 import argparse
 import gc
 import hashlib
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
@@ -32,17 +31,17 @@ from backstay.session.session import Session
 from backstay.stores.trace.trace import NoTrace
 from backstay.testing.checked_model import CheckedModel
 from backstay.testing.crash.invariants import lost, wrong_with
-from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalTool, Process
+from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalTool
 from backstay.testing.crash.recovery import log_of, misled
 from backstay.testing.crash.stage import OpenStore, inline_sqlite_store, memory_store
-from backstay.testing.simulation.actors import ONCE, OTHER, FakeModel, answer, fake_hooks, fake_tools
-from backstay.testing.simulation.client import Client
-from backstay.testing.simulation.event_loop import Stuck, run_virtually
-from backstay.testing.simulation.stores import AuditedStore, FailingStore, Universe
+from backstay.testing.event_loop import Stuck, run_virtually
 from backstay.vocab.errors import BackstayError, Bug, StoreError, TurnError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ChildStarted, InputReceived, ToolFinished, ToolStarted
 from backstay.wire.codec import encode
+from tests.simulation.actors import ONCE, OTHER, FakeModel, answer, fake_hooks, fake_tools
+from tests.simulation.client import Client
+from tests.simulation.stores import AuditedStore, FailingStore, Universe
 
 TURNS: Final = 20
 TTL_S: Final = 15.0
@@ -73,9 +72,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
         )
         lines += [f"  BROKEN: {each}" for each in self.wrong]
         if self.wrong:
-            lines.append(
-                f"  again: python -m backstay.testing.simulation.simulate --seed {self.seed} --turns {self.plan} -v"
-            )
+            lines.append(f"  again: python -m tests.simulation --seed {self.seed} --turns {self.plan} -v")
         return "\n".join(lines)
 
 
@@ -100,7 +97,7 @@ class _World:
     def __init__(self, universe: Universe, turns: int) -> None:
         self._universe = universe
         self._client = Client(universe=universe, turns=turns, session_id="sim")
-        self._ledger = Ledger()
+        self._ledger = EffectLedger()
         self._wrong: list[str] = []
         self._processes: list[_Life] = []
         self._living: set[str] = set()
@@ -136,7 +133,7 @@ class _World:
         )
 
     def _life(self, store: EventStore) -> "_Life":
-        process = Process(f"process-{len(self._processes)}")
+        process = MortalProcess(f"process-{len(self._processes)}")
         dice = self._universe.dice("fate")
         blow = Blow(append=dice.randint(1, 30), when=dice.choice(("before", "after"))) if dice.random() < 0.4 else None
         calm_blow = None if self._universe.calm else blow
@@ -190,10 +187,10 @@ class _World:
 class _Life(Struct, eq=False, kw_only=True):
     """One process of the world, from its start to its end."""
 
-    process: Process
+    process: MortalProcess
     store: FailingStore
     universe: Universe
-    ledger: Ledger
+    ledger: EffectLedger
     wrong: list[str]
     living: set[str]
     models: list[CheckedModel] = field(default_factory=list)
@@ -317,7 +314,7 @@ Work = Callable[[], Awaitable[None]]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 means that a world broke a promise."""
     parser = argparse.ArgumentParser(
-        prog="python -m backstay.testing.simulation.simulate",
+        prog="python -m tests.simulation",
         description="Let simulated worlds happen and say which of them break a promise.",
     )
     which = parser.add_mutually_exclusive_group(required=True)
@@ -336,7 +333,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(verdict.words(notes=given.verbose))
     print(f"{int(end) - int(first)} worlds, {broken} broke a promise")
     return 1 if broken else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

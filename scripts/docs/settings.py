@@ -1,12 +1,7 @@
-"""The document about settings and their JSON Schema, read off the table of keys.
-
-`python -m backstay.testing.settings_reference docs/` writes both.
-"""
+"""The document about settings and their JSON Schema, read off the table of keys."""
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from backstay.config.default_model import USUAL
@@ -45,13 +40,6 @@ def settings_document() -> str:
 def schema_document() -> str:
     """Write `settings.schema.json`."""
     return json.dumps(settings_schema(), indent=2) + "\n"
-
-
-def main(folder: Path) -> int:
-    """Write both documents into `folder`."""
-    for name, text in (("settings.md", settings_document()), ("settings.schema.json", schema_document())):
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return 0
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -286,6 +274,3 @@ The first needs no key. The second has a variable of its own, since a provider's
 
 _END: Final = """
 `backstay models show NAME` names the variable. Over plain `http` a key is sent to this machine only."""
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

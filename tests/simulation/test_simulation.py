@@ -3,7 +3,7 @@
 import pytest
 
 from backstay.testing.crash.stage import inline_sqlite_store
-from backstay.testing.simulation.simulate import main, simulate
+from tests.simulation.simulate import main, simulate
 
 WORLDS = 2_000
 TURNS = (1, 1, 2, 3)

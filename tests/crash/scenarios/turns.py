@@ -1,4 +1,4 @@
-"""The scenarios of the crash matrix: everything that a session can be in the middle of."""
+"""Scenarios of the conversation itself: calls, approvals, steering, interrupts, forks and rewinds."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,16 +8,12 @@ import anyio.lowlevel
 
 from backstay.ports import Answer, Question
 from backstay.session.session import Session
-from backstay.testing.crash.actors import LONG, call, played
-from backstay.testing.crash.scenario_files import FILES
-from backstay.testing.crash.scenario_hooks import HOOKS
-from backstay.testing.crash.scenario_limits import LIMITS
-from backstay.testing.crash.scenario_notes import NOTED
 from backstay.testing.crash.stage import Scenario, Stage
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.errors import TurnError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import InputReceived, ToolStarted
+from tests.crash.scenarios.cast import LONG, call, played
 
 
 async def _serial(stage: Stage) -> None:
@@ -222,8 +218,7 @@ REWOUND: Final = Scenario(
     act=_rewound,
 )
 
-SCENARIOS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND, *LIMITS, *HOOKS, FILES, NOTED)
-"""All of them."""
+TURNS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND)
 
 
 async def _stop_at(session: Session, prompt: str, moment: Callable[[object], bool]) -> None:

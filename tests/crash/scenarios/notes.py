@@ -6,9 +6,10 @@ from backstay.instructions.inputs import find_place
 from backstay.instructions.subfolders import SubfolderNotes
 from backstay.session.options import Options
 from backstay.session.session import Session
-from backstay.testing.crash.actors import call, rehearsed
+from backstay.testing.crash.rehearsed_model import rehearsed
 from backstay.testing.crash.stage import Scenario, Stage
 from backstay.tools.files.read import read_file
+from tests.crash.scenarios.cast import call
 
 
 class _Told(list[Session]):

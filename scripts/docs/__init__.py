@@ -1,0 +1,1 @@
+"""Generators of the documents that are read off the code; `make docs` runs them."""
