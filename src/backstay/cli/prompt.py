@@ -18,9 +18,9 @@ import msgspec
 from backstay.cli import output
 from backstay.cli.flags import ON_EXCEED
 from backstay.cli.location import is_unicode
+from backstay.config.former_name import explain_former_store
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import no_model
-from backstay.config.former_name import explain_former_store
 from backstay.config.person import require_person
 from backstay.config.settings import Settings
 from backstay.headless import run as headless
