@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.door import Door
+from backstay.config.trust.grants import GrantStore
+from tests.e2e.door import Door, write
 
 
 @pytest.fixture
@@ -54,8 +55,25 @@ def test_a_move_tells_programs_what_it_did_and_what_it_left(
     ran = door.run("doctor", "--move-from", "holdfast", "--json")
 
     assert [each["kind"] for each in ran.json["moved"]] == ["data", "configuration", "project"]
-    assert [each["what"] for each in ran.json["left"]] == ["HOLDFAST_DRAIN_S"]
+    assert [(each["what"], each["into"]) for each in ran.json["left"]] == [("HOLDFAST_DRAIN_S", None)]
     assert ran.json["blocked"] == []
+
+
+def test_trust_and_grants_hold_after_a_move(door: Door, former: Path) -> None:
+    today, other = former.with_name("backstay"), door.folder / "other"
+    former.rename(today)
+    hook = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    write(other / ".git/HEAD", "ref: refs/heads/main\n")
+    write(other / ".claude/settings.json", json.dumps({"hooks": hook}))
+    assert door.run("trust", "--yes", cwd=other).code == 0
+    GrantStore(today).add(str(other), ["Bash(make)"])
+    today.rename(former)
+    assert door.run("trust", "show", "--json", cwd=other).json["state"] == "untrusted"
+
+    door.run("doctor", "--move-from", "holdfast", cwd=other)
+
+    assert door.run("trust", "show", "--json", cwd=other).json["state"] == "trusted"
+    assert "Bash(make)" in door.run("permissions", "grants", cwd=other).out
 
 
 def test_a_store_with_sessions_is_never_written_over(door: Door, former: Path) -> None:

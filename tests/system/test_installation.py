@@ -100,6 +100,32 @@ def test_the_wheel_runs_and_knows_its_commit(wheel: Path, tmp_path: Path) -> Non
     assert "Skill" in run(command, "skills", "--help", env={"BACKSTAY_DATA_DIR": str(tmp_path / "data")}).title()
 
 
+def test_a_checkout_knows_its_commit_however_git_keeps_it(tmp_path: Path) -> None:
+    checkout, worktree = tmp_path / "checkout", tmp_path / "worktree"
+    skip = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src", checkout / "src", ignore=skip)
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    assert version_in(checkout) == f"backstay {VERSION}\n"
+
+    git = ("git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    for step in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
+        run(*git, *step)
+    expected = f"backstay {VERSION} ({run(*git, 'rev-parse', 'HEAD')[:12]})\n"
+
+    assert version_in(checkout) == expected
+    run(*git, "pack-refs", "--all")
+    assert version_in(checkout) == expected
+    run(*git, "worktree", "add", "-q", "-b", "side", str(worktree))
+    assert version_in(worktree) == expected
+    run(*git, "checkout", "-q", "--detach")
+    assert version_in(checkout) == expected
+
+
+def version_in(checkout: Path) -> str:
+    environment = {"PYTHONPATH": str(checkout / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return run(sys.executable, "-m", "backstay", "--version", env=environment)
+
+
 def test_the_version_is_said_once_for_all() -> None:
     assert f'\nversion = "{VERSION}"\n' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
 from backstay.cli import output
 from backstay.cli.doctor_project import Here
-from backstay.config.former_name import FORMER, MoveReport, move_former
+from backstay.config.former_name import FORMER, FormerItem, MoveReport, move_former
 from backstay.vocab.errors import UserError
 
 
@@ -16,11 +14,18 @@ def move(name: str, here: Here, *, as_json: bool) -> int:
         raise UserError(f"Backstay was never called {name!r}. Type: backstay doctor --move-from {FORMER}")
     report = move_former(here.cwd, store=here.place.path)
     if as_json:
-        output.say_json(msgspec.to_builtins(report))
+        items = {"moved": report.moved, "left": report.left}
+        output.say_json(
+            {**{name: [_object(each) for each in found] for name, found in items.items()}, "blocked": report.blocked}
+        )
     else:
         for line in _lines(report):
             output.say(output.escape_terminal(line))
     return output.COULD_NOT if report.blocked else output.DONE
+
+
+def _object(item: FormerItem) -> dict[str, str | None]:
+    return {"kind": item.kind, "what": item.what, "todo": item.todo, "into": item.into or None}
 
 
 def _lines(report: MoveReport) -> Iterator[str]:
