@@ -33,6 +33,10 @@ test: $(READY) ## run the tests; the last line is the coverage of the contracts
 	$(BIN)/python -m backstay.testing.contracts || status=1; \
 	exit $$status
 
+.PHONY: test-wheel
+test-wheel: $(READY) ## build the wheel, install it in empty environments, and run what the hints say; needs a package index
+	@BACKSTAY_INDEX=1 $(BIN)/python -m pytest -n 2 tests/system/test_installation.py
+
 .PHONY: check
 check: $(READY) ## check format, lint, types, layers and shape
 	@$(BIN)/ruff format --check --quiet . || { echo "Run: $(BIN)/ruff format ." >&2; exit 1; }

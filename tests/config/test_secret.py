@@ -1,5 +1,6 @@
 """Secrets that are kept in the keyring of the operating system."""
 
+import re
 import sys
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from backstay.config.provider_profiles import Profile
 from backstay.config.secret import Secret
 from backstay.config.settings import Settings
 from backstay.stores.clock import SystemClock
+from backstay.system.installation import hint_extra
 from backstay.vocab.errors import UserError
 
 keyring = pytest.importorskip("keyring")
@@ -81,7 +83,7 @@ def test_a_key_that_the_keyring_does_not_have_says_how_to_put_it_there(ring: Rin
 def test_without_the_package_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
 
-    with pytest.raises(UserError, match=r"pip install 'backstay\[keyring\]'"):
+    with pytest.raises(UserError, match=re.escape(hint_extra("keyring"))):
         Secret("$KEYRING:llm/me", name="it").reveal({})
 
 

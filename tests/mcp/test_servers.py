@@ -13,6 +13,7 @@ import pytest
 from backstay.mcp.connection import BACKOFF_S
 from backstay.mcp.servers import Servers, ServerStatus
 from backstay.mcp.spec import ServerSpec
+from backstay.system.installation import hint_extra
 from backstay.tools.shell.processes import look_at
 from tests.mcp.kit import by_name, fake, lines, means, said, servers, tool
 from tests.tools.context import RecordingContext, cut_short, until
@@ -102,7 +103,7 @@ async def test_without_the_package_servers_fail_with_the_command_that_installs_i
     finished = await anyio.run_process([sys.executable, "-c", program], check=False)
 
     assert finished.stdout.decode().startswith("failed the package for MCP is missing")
-    assert finished.stdout.decode().strip().endswith("pip install 'backstay[mcp]'")
+    assert finished.stdout.decode().strip().endswith(f"Type: {hint_extra('mcp')}")
 
 
 @pytest.mark.parametrize(

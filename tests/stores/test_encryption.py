@@ -1,6 +1,7 @@
 """Encrypted SQLite stores: what is on the disk, where keys come from, and what is said when they do not fit."""
 
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -23,6 +24,7 @@ from backstay.stores.sqlite.connection import DbError, connect_stdlib
 from backstay.stores.sqlite.files import BLOB_IN_TABLE
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.stores.trace.files import trace_folder
+from backstay.system.installation import hint_extra
 from backstay.testing.builders import recorded
 from backstay.testing.store_contract import StoreContract, StoreOptions
 from backstay.vocab.errors import BackstayError, BlobMissing, LeaseLost, StoreUnavailable, UserError
@@ -161,7 +163,7 @@ async def test_a_key_that_does_not_fit_is_said_and_nothing_is_changed(
 async def test_a_missing_package_and_one_that_cannot_encrypt_make_nothing(
     open_at: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, complaint in ((None, r"pip install 'backstay\[sqlcipher\]'"), (sqlite3, "would write plain text")):
+    for module, complaint in ((None, re.escape(hint_extra("sqlcipher"))), (sqlite3, "would write plain text")):
         monkeypatch.setitem(sys.modules, "sqlcipher3.dbapi2", module)
         with pytest.raises(BackstayError, match=complaint):
             await open_at("folder/store.db", key="env:RAW")
@@ -277,7 +279,7 @@ async def test_a_keyring_that_lost_the_key_makes_no_other_for_what_is_stored(ope
     [
         (Ring(keeps=False), "did not keep the key"),
         (Ring(locked=True), "does not answer: KeyringError"),
-        (None, "pip install keyring"),
+        (None, re.escape(hint_extra("keyring"))),
     ],
 )
 async def test_a_keyring_that_cannot_be_trusted_with_a_key_makes_no_store(

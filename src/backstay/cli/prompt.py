@@ -18,6 +18,7 @@ import msgspec
 from backstay.cli import output
 from backstay.cli.flags import ON_EXCEED
 from backstay.cli.location import is_unicode
+from backstay.config.former_name import explain_former_store
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import no_model
 from backstay.config.person import require_person
@@ -312,6 +313,8 @@ def _options(ctx: click.Context, given: Given, layers: Callable[[Path], Layered]
         _check_servers(given["mcp_config"])
     except UserError as exc:
         raise click.UsageError(str(exc), ctx) from exc
+    if words := explain_former_store(given["store"] or ""):
+        raise UserError(words)
     return Options(
         model=given["model"],
         layers=layers,

@@ -13,6 +13,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from backstay.config.former_name import former_keys, warn_former
 from backstay.config.json_document import is_missing
 from backstay.config.last_good import LastGood
 from backstay.config.layer_file import HooksSection, LayerFile, environment_of, read_layer
@@ -68,7 +69,7 @@ class Layered(Struct, frozen=True, kw_only=True, dict=True):
     """Which servers of the project's `.mcp.json` are wanted."""
     outcome: Outcome = field(default_factory=Outcome)
     keys_beside: frozenset[str] = frozenset()
-    """Names of variables with keys in files of the person's own that are left out, as `--bare` does: they stay keys."""
+    """Names of variables that stay keys, though no file that counts names them: in those that `--bare` leaves out, and former ones."""
     fingerprint: Mapping[str, Stamp] = field(default_factory=dict)
     """The files that were looked for, as they were just before they were read."""
 
@@ -137,8 +138,10 @@ def read_layers(
     judged = _trust(TrustStore(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += odd_root(Path(seen.root), home_dir(environment))
+    notes += warn_former(root, environment, bare=bare)
     beside = _keys_beside(root, wanted, LastGood(data), environment) if bare else frozenset()
-    return replace(_merged(files, judged, cwd, notes), fingerprint=seen_before, keys_beside=beside)
+    keys = beside | former_keys(environment)
+    return replace(_merged(files, judged, cwd, notes), fingerprint=seen_before, keys_beside=keys)
 
 
 def _read(wanted: Sequence[SettingsFile], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:

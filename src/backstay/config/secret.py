@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from backstay.logic.secrets.secret_names import is_secret_key
+from backstay.system.installation import hint_extra
 from backstay.vocab.errors import UserError
 
 _VARIABLE: Final = re.compile(r"\$ENV:([A-Za-z_][A-Za-z0-9_]*)")
@@ -85,7 +86,7 @@ def _from_keyring(service: str, user: str, name: str) -> str:
         keyring = importlib.import_module("keyring")
         errors = importlib.import_module("keyring.errors")
     except ImportError:
-        raise UserError(f"{name} is in the keyring, which needs a package: pip install 'backstay[keyring]'") from None
+        raise UserError(f"{name} is in the keyring, which needs a package. Type: {hint_extra('keyring')}") from None
     try:
         value = keyring.get_password(service, user)
     except errors.KeyringError as exc:

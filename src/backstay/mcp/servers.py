@@ -24,6 +24,7 @@ from backstay.mcp.names import server_names
 from backstay.mcp.spec import ServerSpec
 from backstay.mcp.tool import Run, ServerTool
 from backstay.ports import ToolContext, ToolOutput
+from backstay.system.installation import hint_extra
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import ToolSpec
 
@@ -198,7 +199,7 @@ class Servers:
             make = await anyio.to_thread.run_sync(_load)
         except ImportError as exc:
             for server in servers:
-                server.trouble = f"the package for MCP is missing ({exc}): pip install 'backstay[mcp]'"
+                server.trouble = f"the package for MCP is missing ({exc}). Type: {hint_extra('mcp')}"
             return
         connections = [make(server.spec, self._means, self._takes(server)) for server in servers]
         for server, connection in zip(servers, connections, strict=True):

@@ -1,6 +1,7 @@
 """The engine lives in a process of its own, which ends with ours and whose end is no harm to us."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from backstay.providers.local.engine import (
     require_file,
     threads,
 )
+from backstay.system.installation import hint_extra
 from backstay.vocab.errors import ProviderError, UserError
 from tests.providers.local.engine_kit import model_file, stand_in
 
@@ -158,7 +160,7 @@ def test_a_program_that_is_not_there_is_an_error() -> None:
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
 
-    with pytest.raises(UserError, match=r"34 MB.*pip install 'backstay\[local\]'.*backstay models pull"):
+    with pytest.raises(UserError, match=rf"34 MB.*{re.escape(hint_extra('local'))} && backstay models pull"):
         require_engine()
 
 

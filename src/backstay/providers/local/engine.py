@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from backstay.logic.state.prompt_variables import is_secret_variable
 from backstay.providers.local.pins import ModelPin, megabytes
 from backstay.providers.local.pull import read_template
+from backstay.system.installation import hint_extra
 from backstay.vocab.env_keys import without_keys
 from backstay.vocab.errors import ProviderError, UserError
 
@@ -180,8 +181,7 @@ def require_engine() -> None:
     """Raise `UserError` unless the engine's package is installed. Loads nothing."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise UserError(
-            "The local model needs its engine, a 34 MB package. Install it: pip install 'backstay[local]'. "
-            "Then, once: backstay models pull"
+            f"The local model needs its engine, a 34 MB package. Type: {hint_extra('local')} && backstay models pull"
         )
 
 

