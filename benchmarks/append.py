@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 
 from backstay.ports import EventStore
-from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
 from backstay.stores.sqlite.connection import CHECKPOINT_PAGES
 from backstay.stores.sqlite.schema import PAGE_SIZE
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.testing.builders import recorded
 from backstay.vocab.events import EntryAdded
 from backstay.vocab.specs import Lease

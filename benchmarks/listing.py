@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 
 from backstay.ports import SessionQuery
-from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
 from benchmarks.histories import past
 

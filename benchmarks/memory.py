@@ -14,9 +14,9 @@ from typing import Final
 import anyio
 
 from backstay.session.assemble import open_session
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.stores.trace.trace import FileTrace
+from backstay.system.machine import SystemClock
 from benchmarks.conversations import CLIENTS, length, longest
 from benchmarks.first_delta import opened
 from benchmarks.frame import Aim, Bench, Figure, Row

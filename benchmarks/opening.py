@@ -9,8 +9,8 @@ import anyio
 
 from backstay.catalog import load as replay
 from backstay.session.assemble import open_session
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from benchmarks.frame import Aim, Bench, Figure, Row, clocked, figures
 from benchmarks.histories import EVENTS_A_TURN, fill, look, script
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 
 from backstay.session.assemble import open_session
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.wire import codec
 from benchmarks.frame import Aim, Bench, Figure, Row
 from benchmarks.histories import NO_LIMIT, QUESTION, look, script

@@ -10,9 +10,9 @@ from backstay.logic.state.request_messages import Outgoing
 from backstay.logic.state.session_state import State, state_of
 from backstay.ports import ModelRequest
 from backstay.session.assemble import open_session
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.connection import Access, Db, connect_stdlib
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
 from benchmarks.histories import EVENTS_A_TURN, MESSAGES_A_TURN, NO_LIMIT, REPLIES_A_TURN, fill, look, past, script
 

@@ -6,7 +6,7 @@ from backstay import open_session, open_store
 from backstay.logic.context.compaction import apply, framed, plan, state_after
 from backstay.ports import Answer, ModelReply, ModelRequest, Question
 from backstay.session.subagents.tool import child_tool
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import TurnPaused
 from backstay.vocab.events import ChildFinished
 from backstay.vocab.events.limits import Compacted

@@ -10,8 +10,8 @@ from backstay.permissions.call_site import CallSite
 from backstay.ports import Tool
 from backstay.runtime.inbox import Inbox
 from backstay.session.toolbox import StoredOutputs, Toolbox
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.specs import Touches
 
 _TOUCHES: dict[Touches, str] = {

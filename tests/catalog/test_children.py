@@ -11,8 +11,8 @@ from backstay import UserError, open_session, open_store, tool
 from backstay.catalog import sessions
 from backstay.ports import EventStore, ModelRequest, SessionQuery
 from backstay.session.subagents.tool import child_tool
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import NoSession
 from backstay.vocab.events import ToolFinished
 from backstay.vocab.messages import text_of

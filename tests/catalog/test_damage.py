@@ -9,7 +9,7 @@ import pytest
 from backstay import open_session, open_store
 from backstay.catalog import sessions
 from backstay.ports import EventStore, SessionQuery
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade
 from tests.contracts.kit import scripted
 

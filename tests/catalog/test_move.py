@@ -9,9 +9,9 @@ from backstay import SessionBusy, UserError, open_session, open_store
 from backstay.catalog import sessions
 from backstay.logic.state.content import digest
 from backstay.ports import EventStore, LogSlice
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import BlobMissing, NoSession, StoreFull, StoreMismatch, StoreUnavailable
 from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Lease, Owner

@@ -7,9 +7,9 @@ import pytest
 from backstay import open_session, open_store
 from backstay.catalog import sessions
 from backstay.ports import EventStore, SessionQuery
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
+from backstay.system.machine import SystemClock
 from backstay.vocab.specs import SessionMeta
 from tests.contracts.kit import scripted
 from tests.stores.sqlite_kit import damage

@@ -12,9 +12,9 @@ from backstay import SessionBusy, UserError, open_session, open_store, tool
 from backstay.catalog import sessions
 from backstay.catalog.load import replay
 from backstay.ports import EventStore, LogSlice, ToolContext
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
+from backstay.system.machine import SystemClock
 from backstay.testing.store_contract import opening, say
 from backstay.vocab.errors import BadId, NoSession
 from backstay.vocab.event import Recorded

@@ -13,8 +13,8 @@ from backstay import open_session, open_store
 from backstay.catalog import load as replaying
 from backstay.catalog.load import code_digest, digest_of, load, replay
 from backstay.ports import EventStore, FoldSnapshot, LogSlice
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import StoreFull
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ModelAsked

@@ -14,8 +14,8 @@ from backstay.ports import ModelReply, ModelRequest, ToolContext
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.session import Session
 from backstay.session.subagents.tool import child_tool
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
+from backstay.system.machine import SystemClock
 from backstay.testing.crash.process import WrappedStore
 from backstay.tools.define import tool
 from backstay.vocab.deltas import Delta

@@ -14,9 +14,9 @@ from backstay.catalog import sessions
 from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack
 from backstay.logic.state.content import cited_blobs, digest
 from backstay.session.session import Session
-from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import IllegalTransition, UserError
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events import EntryAdded, Rewound, Started, ToolFinished, TurnStarted

@@ -12,7 +12,7 @@ from backstay.config.secret import Secret
 from backstay.config.settings import Settings, load_settings
 from backstay.session.apply_settings import apply_settings
 from backstay.session.options import Options
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import UserError
 
 

@@ -8,7 +8,7 @@ import pytest
 from backstay.config.layers import Layered
 from backstay.config.provenance import ELSEWHERE, UNKNOWN, Entry
 from backstay.permissions.rule_index import DEFAULT_RULES, open_book
-from backstay.plugins.settings import read_enabling
+from backstay.plugins.installed import read_enabling
 from backstay.vocab.errors import UserError
 from tests.config.world import World
 

@@ -11,8 +11,8 @@ from backstay.config.model_finder import Finder
 from backstay.config.provider_profiles import Profile
 from backstay.config.secret import Secret
 from backstay.config.settings import Settings
-from backstay.stores.clock import SystemClock
 from backstay.system.installation import hint_extra
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import UserError
 
 keyring = pytest.importorskip("keyring")

@@ -13,8 +13,8 @@ from backstay.config.settings import Settings
 from backstay.mcp.config.files import ServersPlace, read_servers
 from backstay.mcp.spec import ServerSpec
 from backstay.plugins.install.sources import Source
+from backstay.plugins.installed import read_enabling
 from backstay.plugins.load import PluginPlace
-from backstay.plugins.settings import read_enabling
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Mode
 from tests.config.world import World, rules

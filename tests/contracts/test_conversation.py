@@ -18,7 +18,7 @@ from backstay.logic.state.transcript import transcript_of
 from backstay.logic.state.turns import segment
 from backstay.ports import ModelRequest, SessionQuery
 from backstay.providers.scripted import ScriptedModel
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.system.yaml import read_yaml
 from backstay.testing.builders import example_events
 from backstay.vocab.deltas import Lagged

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from backstay import open_session, open_store, tool
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.events import ToolFinished, ToolStarted
 from backstay.vocab.messages import Text, ToolCall, ToolResult, text_of
 from tests.contracts.kit import call, calls, look, talk

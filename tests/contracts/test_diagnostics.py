@@ -19,10 +19,10 @@ from backstay.export.diagnostic.lines import Material
 from backstay.export.diagnostic.payloads import Resolver
 from backstay.export.diagnostic.trace import parse_diagnostic, read_diagnostic, replay
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
 from backstay.stores.trace.files import trace_folder, trace_path
 from backstay.stores.trace.trace import TraceSlice
+from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import NoSession
 from backstay.vocab.messages import ServerBlock, Text

@@ -10,8 +10,8 @@ from backstay import UserError, open_session
 from backstay.catalog.load import replay
 from backstay.ports import Slot
 from backstay.session.extensions import ExtensionContext, SlotRefused
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import Notice
 from backstay.vocab.errors import LeaseLost
 from backstay.vocab.event import Recorded

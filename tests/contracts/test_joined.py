@@ -9,7 +9,7 @@ import pytest
 from backstay import Answer, Question, Rule, Session, TurnInterrupted, UserError, open_session, open_store, tool
 from backstay.hooks.decorator import hook
 from backstay.session.subagents.tool import child_tool
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.events import CallJudged, ChildStarted, Started, ToolFinished
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls, scripted, talk

@@ -15,8 +15,8 @@ from backstay.catalog.load import replay
 from backstay.catalog.sessions import check_store
 from backstay.logic.state.lifecycle import TABLE, Lifecycle, advance, move
 from backstay.ports import MachineMismatch, Slot
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import Notice
 from backstay.vocab.errors import IllegalTransition, LogDamaged, NoSession, StoreMismatch
 from backstay.vocab.event import Recorded

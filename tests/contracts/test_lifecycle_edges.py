@@ -12,8 +12,8 @@ from backstay import Session, open_session, open_store
 from backstay.logic.state.content import cited_blobs
 from backstay.ports import EventStore, Model, Slot
 from backstay.session.extensions import ExtensionContext
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.testing.crash.process import WrappedStore
 from backstay.testing.store_contract import owner
 from backstay.vocab.errors import NoSession, StoreError, StoreMismatch, StoreUnavailable

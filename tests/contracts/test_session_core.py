@@ -21,7 +21,7 @@ from backstay.catalog.sessions import record
 from backstay.logic.history.entries import entry_of, is_chat, message_of, messages_for_api
 from backstay.logic.state.retries import Retries
 from backstay.logic.state.session_state import backfilled, record_of, state_of
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.testing.event_loop import run_virtually
 from backstay.vocab.deltas import Notice, TextDelta
 from backstay.vocab.errors import IllegalTransition

@@ -11,7 +11,7 @@ from backstay import Answer, Question, TurnInterrupted, open_session, open_store
 from backstay.catalog.sessions import record
 from backstay.hooks.decorator import hook
 from backstay.ports import SessionQuery
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.events import Closed, ToolFinished
 from backstay.vocab.messages import Text, text_of
 from tests.contracts.kit import call, calls, kinds, look, scripted, talk

@@ -11,7 +11,7 @@ from backstay.config.secret import Secret
 from backstay.config.settings import Settings, load_settings
 from backstay.ports import ModelRequest
 from backstay.providers.scripted import ScriptedModel
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import TurnFailed
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import InputReceived, ModelAsked, ModelFailed, Started, TurnCompleted

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import anyio
 
 from backstay.session.session import Session
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.testing.crash.harness import BrokenPromise, CrashReport
 from backstay.testing.crash.recovery import RESUME, judge, judge_dead, log_of
 from backstay.testing.crash.stage import SESSION, OpenStore, Scenario, Stage, Trial, memory_store

@@ -10,9 +10,9 @@ from backstay.logic.state.progress import fold_all
 from backstay.ports import EventStore
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.assemble import open_session
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
+from backstay.system.machine import SystemClock
 from backstay.testing.builders import log, started
 from backstay.vocab.errors import LeaseLost, StoreFull
 from backstay.vocab.event import Draft, Recorded

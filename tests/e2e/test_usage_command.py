@@ -11,9 +11,9 @@ import pytest
 from rich.cells import cell_len
 
 from backstay.cli.usage import starting
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
 from backstay.stores.owners import this_process
+from backstay.system.machine import SystemClock
 from backstay.testing.builders import recorded, started
 from backstay.vocab.event import Event
 from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from backstay import open_store
 from backstay.catalog.load import with_log
-from backstay.export.page.transcripts import PageKind, page
+from backstay.export.formats import PageKind, page
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.ports import EventStore
-from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
+from backstay.system.machine import SystemClock
 from backstay.testing.builders import recorded, started
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import InputReceived, InputTaken, ModelReplied, Started, TurnCompleted, TurnStarted

@@ -23,10 +23,10 @@ from backstay.logic.state.imported_log import is_quiet
 from backstay.logic.state.progress import fold_all
 from backstay.logic.state.session_state import state_of
 from backstay.ports import Answer, EventStore, Question, SessionQuery
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.testing.builders import golden_logs, recorded, started
 from backstay.testing.crash.harness import CrashSite
 from backstay.testing.crash.stage import Scenario, memory_store
@@ -303,7 +303,7 @@ KILLED = """
 import io, os, pathlib, signal, sys
 import anyio
 from backstay.export.log_file import import_log
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.stores.sqlite.store import SqliteStore
 from tests.stores.sqlite_kit import Taps
 

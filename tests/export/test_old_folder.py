@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backstay.export.log_file import import_log
-from backstay.export.old_folder import folder_lines
+from backstay.export.log_file import folder_lines, import_log
 from backstay.logic.state.content import digest
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
+from backstay.system.machine import SystemClock
 from backstay.testing.builders import golden_logs
 from backstay.vocab.errors import LogDamaged
 

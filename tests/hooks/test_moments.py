@@ -12,8 +12,8 @@ from backstay import Answer, Question, TurnInterrupted, UserError, open_session,
 from backstay.catalog import sessions
 from backstay.headless.approvals import ApprovalQueue
 from backstay.logic.state.results import TurnResult
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import IllegalTransition, InputConflict, LeaseLost, StoreFull, StoreMismatch
 from backstay.vocab.events import Closed, HistoryCleared, ToolFinished, ToolStarted, TurnCompleted
 from backstay.vocab.messages import text_of

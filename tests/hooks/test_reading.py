@@ -2,8 +2,8 @@
 
 import pytest
 
+from backstay.hooks.decorator import covers, read_limits, within
 from backstay.hooks.events import EVENTS
-from backstay.hooks.limits import covers, read_limits, within
 from backstay.hooks.settings import read_hooks
 from backstay.hooks.spec import AgentHook, BrokenHook, CommandHook, Handler, HookSource, HttpHook, PromptHook, make_spec
 from tests.hooks.kit import one

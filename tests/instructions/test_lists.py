@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.instructions import Listed
-from backstay.instructions.fit import clipped, fair_shares, fit_files, fit_text
-from backstay.instructions.parts import LONGEST, listing, listing_limit
+from backstay.instructions.parts import LONGEST, clipped, fair_shares, fit_files, fit_text, listing, listing_limit
 from backstay.instructions.safe_reader import TextFile
 
 

@@ -276,7 +276,7 @@ def test_two_processes_that_change_one_task_lose_nothing(tmp_path: Path) -> None
     program = """
 import sys
 from backstay.instructions import update_task_file
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 for number in range(20):
     update_task_file(sys.argv[1], "in-progress", f"{sys.argv[2]}-{number}", SystemClock())
 """

@@ -6,7 +6,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.mcp.names import item_names, server_names
+from backstay.mcp.spec import item_names, server_names
 from backstay.permissions.rule_index import is_about
 from backstay.vocab.rules import Rule
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from backstay.mcp.catalog import LONGEST_DESCRIPTION, Lists, Offer, read_offer
-from backstay.mcp.schemas import LARGEST, why_unfit
+from backstay.mcp.catalog import LARGEST, LONGEST_DESCRIPTION, Lists, Offer, read_offer, why_unfit
 from tests.mcp.kit import tool
 
 READ_ONLY = {"readOnlyHint": True}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.memory.excerpt import MOST_BYTES, MOST_LINES, Window, told, window
+from backstay.memory.memory import MOST_BYTES, MOST_LINES, Window, told, window
 from backstay.testing.clock import ObedientClock
 from tests.memory.place import DAY, memory_of, write_index
 

@@ -360,7 +360,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from backstay.memory.memory import Memory
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 root, name = sys.argv[1:]
 memory = Memory(Path(root), clock=SystemClock(), session=name)
 print("ready", flush=True)

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from backstay.plugins.ids import PluginId
 from backstay.plugins.install.fetch import Reach
 from backstay.plugins.install.git import fetch_commit
-from backstay.plugins.install.http import Web
 from backstay.plugins.install.install import install, staging, uninstall
-from backstay.plugins.install.package_index import find_wheel
+from backstay.plugins.install.package_index import Web, find_wheel
 from backstay.plugins.install.sources import (
     ArchiveSource,
     FolderSource,

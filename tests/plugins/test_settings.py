@@ -8,10 +8,10 @@ from backstay.config.layer_file import read_layer
 from backstay.config.locations import SettingsFile
 from backstay.plugins.install.install import install, staging
 from backstay.plugins.install.sources import FolderSource, GitSource, UrlSource
+from backstay.plugins.installed import read_enabling
 from backstay.plugins.load import PluginPlace
 from backstay.plugins.manage import Plugins
-from backstay.plugins.settings import read_enabling
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import UserError
 from tests.config.world import World
 from tests.config.world import world as world  # noqa: PLC0414 - a fixture

@@ -13,7 +13,7 @@ from backstay.ports import EventStore, ModelReply, ModelRequest, Tool
 from backstay.providers.recorded import RecordedModel
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.subagents.tool import child_tool
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import TurnError
 from backstay.vocab.event import Event, Recorded

@@ -12,8 +12,8 @@ from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, ModelReply, ModelRequest, ToolContext
 from backstay.providers.recorded import RecordedModel, parse_recorded
 from backstay.providers.scripted import ScriptedModel
-from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
+from backstay.system.machine import SystemClock
 from backstay.testing import builders
 from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import NoSession, ProviderError, TurnFailed, TurnInterrupted, UserError

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from backstay import UserError, open_session, open_store, query
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.specs import Lease, Owner
 from tests.contracts.kit import scripted
 

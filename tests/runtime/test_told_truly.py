@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from backstay import TurnFailed, TurnInterrupted, UserError, open_session, open_store
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
+from backstay.system.machine import SystemClock
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.errors import IllegalTransition, LeaseLost
 from backstay.vocab.events import InputDropped

@@ -11,9 +11,9 @@ from backstay.logic.decide.step import stamp
 from backstay.logic.state.content import digest, shorten
 from backstay.logic.state.session_state import state_of
 from backstay.ports import EventStore, FoldSnapshot
-from backstay.stores.clock import SystemClock
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace
+from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.event import Draft, Event
 from backstay.vocab.events import EntryAdded, MessageInjected, ModelFailed, ModelReplied, Opaque, Renamed

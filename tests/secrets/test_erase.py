@@ -15,7 +15,7 @@ from backstay.logic.secrets.erase import Eraser
 from backstay.ports import EventStore
 from backstay.secrets.erase import erase, is_clean, scour
 from backstay.secrets.scan import scan
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import SessionBusy, UserError
 from backstay.vocab.events.secrets import SecretsErased
 from tests.secrets.planted import FOLDED, PLACES, SECRETS, SESSION, left_in, plant, talk_on, token

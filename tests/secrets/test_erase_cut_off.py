@@ -13,9 +13,9 @@ from backstay.catalog import sessions
 from backstay.logic.secrets.erase import Eraser
 from backstay.secrets.erase import erase, is_clean, scour
 from backstay.secrets.scan import scan
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.connection import Access, Db, Row, Value, connect_stdlib
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.events.secrets import SecretsErased
 from tests.contracts.kit import call, scripted
 from tests.secrets.planted import SESSION, left_in, token

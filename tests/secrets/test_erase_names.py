@@ -13,8 +13,8 @@ from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.rewrite import LISTING_LOST
 from backstay.secrets.erase import erase, scour
 from backstay.secrets.scan import scan
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
+from backstay.system.machine import SystemClock
 from tests.contracts.kit import call, scripted
 from tests.secrets.planted import token
 

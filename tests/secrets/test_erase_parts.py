@@ -10,7 +10,7 @@ from backstay import open_session, open_store
 from backstay.logic.secrets.erase import Eraser
 from backstay.secrets.erase import erase, scour
 from backstay.secrets.scan import scan
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from tests.contracts.kit import scripted
 from tests.secrets.planted import SESSION
 

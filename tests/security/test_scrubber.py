@@ -7,9 +7,9 @@ import pytest
 
 from backstay import TurnFailed, open_session
 from backstay.export.diagnostic.export import export_diagnostic
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
 from backstay.stores.trace.files import trace_folder, trace_path
+from backstay.system.machine import SystemClock
 from tests.contracts.kit import scripted
 
 TOKEN = "gh" + "p_" + "a1B2c3D4e5" * 4

@@ -20,9 +20,9 @@ from backstay.session.extensions import (
     Started,
     find_extensions,
 )
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
 from backstay.stores.sqlite.store import SqliteStore
+from backstay.system.machine import SystemClock
 from backstay.vocab.event import Draft
 from backstay.vocab.events import FaultCaught, SlotWritten
 from backstay.vocab.events import Started as SessionStarted

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backstay.skills.arguments import Arguments, Substitution, split_words
-from backstay.skills.includes import FileInclusion, Inclusion, ShellInclusion
+from backstay.skills.includes import Arguments, FileInclusion, Inclusion, ShellInclusion, Substitution, split_words
 from backstay.skills.render import (
     LONGEST_INCLUSION,
     MOST_INCLUSIONS,

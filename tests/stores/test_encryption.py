@@ -19,12 +19,12 @@ from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import state_of
 from backstay.ports import EventStore
 from backstay.session.options import default_store_url
-from backstay.stores.clock import SystemClock
 from backstay.stores.sqlite.connection import DbError, connect_stdlib
 from backstay.stores.sqlite.files import BLOB_IN_TABLE
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.stores.trace.files import trace_folder
 from backstay.system.installation import hint_extra
+from backstay.system.machine import SystemClock
 from backstay.testing.builders import recorded
 from backstay.testing.store_contract import StoreContract, StoreOptions
 from backstay.vocab.errors import BackstayError, BlobMissing, LeaseLost, StoreUnavailable, UserError

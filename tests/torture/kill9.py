@@ -14,8 +14,8 @@ from typing import Final
 import anyio
 
 from backstay.catalog import sessions
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
+from backstay.system.machine import SystemClock
 from backstay.vocab.event import Recorded
 from tests.torture.forks import Forks
 from tests.torture.judging import Wrongs, judge_log

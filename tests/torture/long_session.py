@@ -8,8 +8,8 @@ from typing import Final
 
 import anyio
 
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
+from backstay.system.machine import SystemClock
 from tests.long_talk import Talk, long_talk
 from tests.torture.progress import Progress
 

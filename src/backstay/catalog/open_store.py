@@ -8,7 +8,7 @@ import anyio
 from backstay.ports import Clock, EventStore
 from backstay.session.options import DEFAULT, default_store_url
 from backstay.stores import open
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 
 
 async def open_store(

@@ -65,7 +65,7 @@ async def _export(place: StoreLocation, *, session: str, output: Path, kind: str
     from backstay.export.files import write_pieces
     from backstay.export.formats import export, note_export
     from backstay.headless.run import find
-    from backstay.stores.clock import SystemClock
+    from backstay.system.machine import SystemClock
 
     chosen = _chosen(output, kind)
 

@@ -14,6 +14,7 @@ from backstay.catalog import sessions
 from backstay.catalog.load import PagedLog, pages, replay_pieces, with_log
 from backstay.cli.location import StoreLocation
 from backstay.cli.log_lines import Follower, one_line
+from backstay.cli.log_validate import check_session
 from backstay.cli.output import COULD_NOT, escape_terminal, say, say_json, say_pieces, warn
 from backstay.cli.secret_actions import redactor_of
 from backstay.config.person import require_person
@@ -22,16 +23,14 @@ from backstay.export.diagnostic.export import json_lines, material_of, write_dia
 from backstay.export.diagnostic.payloads import Resolver
 from backstay.export.diagnostic.trace import read_diagnostic
 from backstay.export.files import write_pieces
+from backstay.export.log_file import folder_lines, log_lines
 from backstay.export.log_file import import_log as make_session
-from backstay.export.log_file import log_lines
-from backstay.export.old_folder import folder_lines
-from backstay.export.session_check import check_session
 from backstay.headless.run import check_name, find, find_one
 from backstay.headless.scrubbed_stream import clean_item, clean_line
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.text.plural import pluralise
+from backstay.logic.text.lines import pluralise
 from backstay.ports import SessionQuery
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.events import Renamed, StoreChanged
 from backstay.vocab.specs import Trouble
 from backstay.wire.stream import Item, line

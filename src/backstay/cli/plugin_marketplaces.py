@@ -75,7 +75,7 @@ def add_marketplace(cwd: Path, source: str, name: str, default: bool, as_json: b
     Example: backstay plugins marketplace add ./my-marketplace
     """
     from backstay.plugins.install.sources import source_of
-    from backstay.stores.clock import SystemClock
+    from backstay.system.machine import SystemClock
 
     meant = source_of(source, cwd.absolute())
 
@@ -96,7 +96,7 @@ def update_marketplaces(cwd: Path, names: tuple[str, ...], as_json: bool) -> int
 
     Example: backstay plugins marketplace update acme
     """
-    from backstay.stores.clock import SystemClock
+    from backstay.system.machine import SystemClock
     from backstay.vocab.errors import UserError
 
     async def work() -> int:
@@ -141,7 +141,7 @@ def remove_marketplace(cwd: Path, name: str, as_json: bool) -> int:
 def opened(cwd: Path) -> "Plugins":
     """The plugins of a folder."""
     from backstay.plugins.manage import Plugins
-    from backstay.stores.clock import SystemClock
+    from backstay.system.machine import SystemClock
 
     return Plugins(cwd, SystemClock())
 

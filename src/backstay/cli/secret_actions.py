@@ -23,7 +23,7 @@ from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.secrets.told_values import LEAST
 from backstay.logic.state.prompt_variables import is_secret_variable
-from backstay.logic.text.plural import pluralise
+from backstay.logic.text.lines import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.sandbox.project_root import data_dir
 from backstay.secrets.erase import Erased, check_erasable, is_clean, scour
@@ -32,8 +32,8 @@ from backstay.secrets.families import Family, families
 from backstay.secrets.scan import Findings
 from backstay.secrets.scan import scan as scan_session
 from backstay.session.options import default_store_url
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import BackstayError, NoSession, UserError
 
 

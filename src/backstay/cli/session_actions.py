@@ -24,14 +24,14 @@ from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.context.tokens import ContextState, context_state, estimate_schema, estimate_text
 from backstay.logic.history.entries import SKILL_INVOCATION, Entry, message_of
 from backstay.logic.state.session_state import SessionRecord, State, state_of
-from backstay.logic.text.plural import pluralise
+from backstay.logic.text.lines import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.registry import full_name
 from backstay.sandbox.project_root import project_root
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import BackstayError, NeedsUpgrade, NoSession, UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ModelFailed, ModelNoted, ModelReplied

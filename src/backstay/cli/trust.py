@@ -77,7 +77,7 @@ def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
     if not yes and not click.confirm("Trust this workspace?", err=True):
         output.say("Nothing was changed.")
         return output.COULD_NOT
-    from backstay.stores.clock import SystemClock
+    from backstay.system.machine import SystemClock
 
     trusted = _book().record(found.trust.survey, SystemClock().now())
     return _told(trusted, as_json=as_json)

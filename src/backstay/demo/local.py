@@ -16,8 +16,7 @@ from backstay.demo.screen import Screen
 from backstay.ports import Answer, Question
 from backstay.providers.local.engine import fitting, require_engine
 from backstay.providers.local.model import find_local
-from backstay.providers.local.pins import known_models
-from backstay.providers.local.profile import LOCAL
+from backstay.providers.local.pins import LOCAL, known_models
 from backstay.runtime.follow import follow
 from backstay.sandbox.project_root import data_dir
 from backstay.session.assemble import open_with

@@ -18,8 +18,8 @@ from backstay.demo.screen import Screen
 from backstay.demo.worker import REFUSED
 from backstay.demo.workspace import LEDGER, SESSION, build, project_of, store_of
 from backstay.ports import LogSlice
-from backstay.stores.clock import SystemClock
 from backstay.stores.open import open_store
+from backstay.system.machine import SystemClock
 
 LONGEST_S: Final = 60.0
 _INTRO: Final = """\

@@ -3,13 +3,16 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import assert_never
+from typing import Final, Literal, assert_never
 
 import msgspec
 
 from backstay.catalog.load import PagedLog, with_log
 from backstay.catalog.sessions import add_event
 from backstay.export.files import Format
+from backstay.export.page.fold import Dialogue, dialogue_of
+from backstay.export.page.html import html_page
+from backstay.export.page.markdown import markdown_page
 from backstay.logic.history.conversation import ConversationFold
 from backstay.logic.history.entries import Entry
 from backstay.logic.secrets.redact import PLAIN, Redactor
@@ -78,7 +81,7 @@ def _pieces(log: PagedLog, kind: Format, redactor: Redactor) -> Iterator[str]:
 
             return record_text(log, redactor)
         case "markdown" | "html":
-            from backstay.export.page.transcripts import page  # noqa: PLC0415 - as above
+            # MERGED
 
             return page(log, kind, redactor=redactor)
         case _:
@@ -99,3 +102,12 @@ async def note_export(store: EventStore, session: str, made: Exported, *, clock:
     except StoreError as exc:
         return str(exc).rstrip(".")
     return ""
+
+
+PageKind = Literal["markdown", "html"]
+_PAGES: Final[dict[PageKind, Callable[[Dialogue], Iterator[str]]]] = {"markdown": markdown_page, "html": html_page}
+
+
+def page(log: PagedLog, kind: PageKind, *, redactor: Redactor = PLAIN) -> Iterator[str]:
+    """The conversation of a log as a page, without its secrets, a turn at a time."""
+    return _PAGES[kind](dialogue_of(log, redactor))

@@ -9,9 +9,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import BinaryIO, Final, overload
 
 import anyio.to_thread
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -19,14 +21,16 @@ from backstay.catalog import sessions
 from backstay.catalog.hold import held, nonce_of, refuse
 from backstay.catalog.load import PagedLog
 from backstay.logic.decide.step import settle
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.content import cited_blobs, digest
 from backstay.logic.state.imported_log import disarm, is_quiet
 from backstay.logic.state.progress import Progress, fold, fold_all
 from backstay.ports import Clock, EventStore
+from backstay.stores.disk_errors import read_regular
 from backstay.tools.shell.processes import is_left_running
 from backstay.vocab.errors import BlobMissing, LogDamaged, NeedsUpgrade
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events import ChildStarted, Renamed, Started, StoreChanged
+from backstay.wire.codec import decode
 from backstay.wire.json_lines import (
     LONGEST_HEADER,
     Blob,
@@ -236,3 +240,86 @@ class _Blobs(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+class _SegmentLine(msgspec.Struct):
+    """Any line of a segment: the fields that say what of the log counts."""
+
+    gone: bool = False
+    prev: int = 0
+    length: int = 0
+    left: int = 0
+
+
+def folder_lines(folder: Path) -> Iterator[bytes]:
+    """The session in `folder`, which is called by its id. Raise `LogDamaged` or `NeedsUpgrade` when not all of it can be read."""
+    records = [record for path, end in _segments(folder) for record in _records(path, end)]
+    if not records:
+        raise LogDamaged(f"{str(folder)!r} holds no session. Give the folder of one: STORE/sessions/ID.")
+    yield header_line(folder.name, len(records))
+    written: set[str] = set()
+    for record in records:
+        for sha256 in sorted(cited_blobs(record.event) - written):
+            written.add(sha256)
+            yield blob_line(sha256, _old_blob(folder, sha256))
+        yield event_line(folder.name, record)
+
+
+def _segments(folder: Path) -> list[tuple[Path, int | None]]:
+    """The segments that count, oldest first, and how many bytes of each; None for all."""
+    paths = {int(path.stem): path for path in folder.glob("*.jsonl") if path.stem.isdigit()}
+    found: list[tuple[Path, int | None]] = []
+    token, end = max(paths, default=0), None
+    while token:
+        if token not in paths:
+            raise _damaged(folder / f"{token:08}.jsonl", 0, "it is missing")
+        first, *rest = _lines(paths[token], end)
+        if first[1].gone:
+            break
+        if not rest and not found:  # whoever took the session got no further
+            token = max((each for each in paths if each < token), default=0)
+            continue
+        if not rest:
+            raise _damaged(paths[token], 2, "it is missing")
+        found.append((paths[token], end))
+        token, end = rest[0][1].prev, rest[0][1].length
+    return found[::-1]
+
+
+def _records(path: Path, end: int | None) -> Iterator[Recorded]:
+    batch: list[Recorded] = []
+    for number, (line, said) in enumerate(_lines(path, end)[2:], start=3):
+        try:
+            batch.append(decode(line))
+        except (LogDamaged, NeedsUpgrade) as exc:
+            raise type(exc)(f"{str(path)!r}, line {number}: {exc}") from exc
+        if not said.left:
+            yield from batch
+            batch.clear()
+
+
+def _lines(path: Path, end: int | None) -> list[tuple[bytes, _SegmentLine]]:
+    """The whole lines of a segment, each with its checksum."""
+    found: list[tuple[bytes, _SegmentLine]] = []
+    for number, line in enumerate(read_regular(path)[:end].split(b"\n")[:-1], start=1):
+        try:
+            check_seal(line + b"\n")
+            found.append((line, msgspec.json.decode(line, type=_SegmentLine)))
+        except (LogDamaged, msgspec.DecodeError) as exc:
+            raise _damaged(path, number, str(exc)) from exc
+    if not found:
+        raise _damaged(path, 1, "it is torn off")
+    return found
+
+
+def _damaged(path: Path, number: int, reason: str) -> LogDamaged:
+    where = f"{str(path)!r}, line {number}" if number else repr(str(path))
+    return LogDamaged(f"{where}: {reason}. Mend the session with the version that wrote it: `backstay log repair`.")
+
+
+def _old_blob(folder: Path, sha256: str) -> bytes | None:
+    """A blob, from the store or from what the session kept of it; None when it is gone or altered."""
+    for path in (folder.parents[1] / "blobs" / sha256[:2] / sha256, *folder.glob(f"*.blobs/{sha256}")):
+        if path.is_file() and digest(content := read_regular(path)) == sha256:
+            return content
+    return None

@@ -14,7 +14,7 @@ from backstay.headless.job import model_name
 from backstay.logic.state.session_state import State
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore
-from backstay.providers.local.profile import profile_of
+from backstay.providers.local.pins import profile_of
 from backstay.runtime.inbox import Inbox
 from backstay.session.options import Options
 from backstay.session.project.discover import look_here

@@ -31,7 +31,7 @@ from backstay.headless.stream_json_input import (
 from backstay.headless.stream_json_output import StreamJson
 from backstay.logic.state.results import TurnResult
 from backstay.logic.text.invisible import shown
-from backstay.logic.text.terminal import note, told
+from backstay.logic.text.lines import note, told
 from backstay.runtime.bus import Item
 from backstay.runtime.follow import follow
 from backstay.runtime.services import whole_text

@@ -19,11 +19,22 @@ from backstay.instructions.base_prompt import (
     SCOPED,
     STRANGERS,
 )
-from backstay.instructions.fit import Fitted, clipped, fit_files, fit_text
 from backstay.instructions.inputs import InstructionInputs
 from backstay.instructions.markdown import sections
 from backstay.instructions.notes import Notes, agent_notes, person_notes, project_notes
-from backstay.instructions.parts import KIND, KINDS, TOTAL_LIMIT, Part, PartKind, listing, listing_limit
+from backstay.instructions.parts import (
+    KIND,
+    KINDS,
+    TOTAL_LIMIT,
+    Fitted,
+    Part,
+    PartKind,
+    clipped,
+    fit_files,
+    fit_text,
+    listing,
+    listing_limit,
+)
 from backstay.instructions.repository import branch_of, detect
 from backstay.instructions.safe_reader import FileReading, TextFile
 from backstay.instructions.tasks import find_tasks, in_order, told

@@ -1,8 +1,15 @@
 """As much of Markdown as notes need: what is prose and what is code, headings, the lines before the text."""
 
+import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+
+from backstay.instructions.safe_reader import FileReading, TextFile
 
 LONGEST_LINE: Final = 4_000
 """Characters of a line that are looked at."""
@@ -120,3 +127,103 @@ def _unquoted(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         return text[1:-1]
     return text.partition(" #")[0].strip()
+
+
+DEEPEST: Final = 4
+"""How many files may name one another in a row."""
+MOST_MENTIONS: Final = 200
+"""Of one file that are looked up."""
+LONGEST: Final = 500
+"""Characters of a path."""
+_MENTION: Final = re.compile(r"(?:(?<=[\s(])|^)@((?:\\ |[^\s`()<>\[\]\"'*|])+)")
+_PUNCTUATION: Final = ".,;:!?"
+_SURELY: Final = ("~/", "./", "../")
+"""How a path begins that is certainly meant as one."""
+
+
+class Mention(Struct, frozen=True):
+    """A place in a text that may name a file."""
+
+    word: str
+    line: int
+
+
+def mentions(text: str, skipped: int = 0) -> Iterator[Mention]:
+    """The words of a Markdown text that may name files, not those in code. `skipped` lines stand before it."""
+    for line, words in prose(text):
+        for found in _MENTION.finditer(words):
+            yield Mention(found[1].replace("\\ ", " "), line + skipped)
+
+
+def with_imports(reading: FileReading, file: TextFile, roots: Sequence[Path]) -> Iterator[TextFile]:
+    """`file`, then every file that it names, and what those name, in the order in which they are named; each once."""
+    yield from _imports(reading, file, roots, (file,))
+
+
+def _imports(
+    reading: FileReading, file: TextFile, roots: Sequence[Path], chain: tuple[TextFile, ...]
+) -> Iterator[TextFile]:
+    yield file
+    for count, mention in enumerate(mentions(file.text, file.skipped)):
+        if count == MOST_MENTIONS:
+            reading.complain(f"{file.shown}:{mention.line}: Only the first {MOST_MENTIONS} words with @ are looked up.")
+            return
+        path = _path(reading, file, mention, roots)
+        if path is None or _is_circle(reading, path, mention, chain) or reading.was_read(path):
+            continue
+        where = f"{file.shown}:{mention.line}"
+        if len(chain) > DEEPEST:
+            reading.complain(
+                f"{where}: '@{mention.word}' is left out: files may name one another {DEEPEST} deep at most."
+            )
+            continue
+        found = reading.read(path, roots, imported_by=where)
+        if found is not None:
+            yield from _imports(reading, found, roots, (*chain, found))
+
+
+def _path(reading: FileReading, file: TextFile, mention: Mention, roots: Sequence[Path]) -> Path | None:
+    """The file that a mention means; None when it means none. Nothing outside of `roots` is even looked at."""
+    for word in dict.fromkeys((mention.word, mention.word.rstrip(_PUNCTUATION))):
+        if not word or len(word) > LONGEST or "\0" in word:
+            continue
+        path = _written(reading, file, word)
+        if not _is_below(path, roots):
+            _complain_outside(reading, file, mention)
+            return None
+        found = reading.look(path)
+        if found is not None and not stat.S_ISDIR(found.st_mode):
+            return path
+    if mention.word.rstrip(_PUNCTUATION).endswith(".md"):
+        reading.complain(f"{file.shown}:{mention.line}: '@{mention.word[:LONGEST]}' is not there.")
+    return None
+
+
+def _written(reading: FileReading, file: TextFile, word: str) -> Path:
+    """Where a word leads as it is written: from the home folder, from the root, or from the folder of the file it stands in."""
+    if word.startswith("~/"):
+        return Path(os.path.normpath(reading.place.home / word[2:]))
+    return Path(os.path.normpath(file.path.parent / word))
+
+
+def _is_below(path: Path, roots: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(root) for root in roots)
+
+
+def _complain_outside(reading: FileReading, file: TextFile, mention: Mention) -> None:
+    word = mention.word[:LONGEST]
+    top = word.split("/")[1] if word.startswith("/") else ""  # `@/components/button` is a name that some bundlers know
+    if word.startswith(_SURELY) or word.endswith(".md") or (top and os.path.lexists(f"/{top}")):
+        reading.complain(f"{file.shown}:{mention.line}: '@{word}' is left out: it leads outside of the project.")
+
+
+def _is_circle(reading: FileReading, path: Path, mention: Mention, chain: tuple[TextFile, ...]) -> bool:
+    real = os.path.realpath(path)
+    names = [os.path.realpath(each.path) for each in chain]
+    if real not in names:
+        return False
+    circle = [each.shown for each in chain[names.index(real) :]]
+    reading.complain(
+        f"{chain[-1].shown}:{mention.line}: '@{mention.word}' goes round in a circle: {' -> '.join((*circle, circle[0]))}."
+    )
+    return True

@@ -9,8 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.instructions.imports import with_imports
-from backstay.instructions.markdown import front
+from backstay.instructions.markdown import front, with_imports
 from backstay.instructions.safe_reader import FileReading, TextFile
 
 AGENTS: Final = "AGENTS.md"

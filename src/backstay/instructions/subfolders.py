@@ -9,9 +9,9 @@ from typing import Final
 import anyio.to_thread
 
 from backstay.instructions.base_prompt import STRANGERS, SUBFOLDER
-from backstay.instructions.fit import fit_files
 from backstay.instructions.inputs import KIB, InstructionInputs
 from backstay.instructions.notes import agent_notes, project_notes
+from backstay.instructions.parts import fit_files
 from backstay.instructions.safe_reader import FileReading, TextFile
 from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import State

@@ -20,8 +20,7 @@ from msgspec import Struct, field
 from backstay.logic.text.untrusted import framed
 from backstay.mcp.catalog import Lists, Offer, Prompt, Resource, ToolOffer, read_offer
 from backstay.mcp.dependencies import Dependencies, Pins
-from backstay.mcp.names import server_names
-from backstay.mcp.spec import ServerSpec
+from backstay.mcp.spec import ServerSpec, server_names
 from backstay.mcp.tool import Run, ServerTool
 from backstay.ports import ToolContext, ToolOutput
 from backstay.system.installation import hint_extra

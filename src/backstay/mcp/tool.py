@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from backstay.mcp.catalog import ToolOffer
+from backstay.mcp.catalog import ToolOffer, why_unfit
 from backstay.mcp.pins import pin
-from backstay.mcp.schemas import why_unfit
 from backstay.ports import ToolContext, ToolOutput
 from backstay.vocab.specs import ToolSpec
 

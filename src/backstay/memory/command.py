@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from backstay.config.person import who_runs
 from backstay.memory.entry import GENERAL, KINDS
-from backstay.memory.excerpt import Window
 from backstay.memory.folder import INDEX
-from backstay.memory.memory import NOTHING_USED, WHOLE_INDEX, Memory, MemoryAnswer, UsedMemory, refused
+from backstay.memory.memory import NOTHING_USED, WHOLE_INDEX, Memory, MemoryAnswer, UsedMemory, Window, refused
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By
 from backstay.vocab.specs import Mode

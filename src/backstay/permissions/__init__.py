@@ -1,6 +1,6 @@
 """The one policy point: may this call run?"""
 
-from backstay.permissions.fingerprint import fingerprint, rules_digest
+from backstay.permissions.call_site import fingerprint, rules_digest
 from backstay.permissions.judge import judge_call, rule_about
 from backstay.permissions.paths_to_resolve import Withheld, hidden, paths_to_resolve, withheld
 from backstay.permissions.tool_kinds import Call, spec_of

@@ -3,10 +3,13 @@
 `permissions/shell/` fills them from the call, `sandbox/resolve_paths.py` from the file system; `permissions/judge.py` decides about them.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
+
+from backstay.vocab.rules import Rule
 
 
 class CallSite(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,3 +113,17 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """What may stand in texts that a program may hand to a shell (`PAGER='...' git log`); what denies is looked for there, nothing else."""
     problem: str = ""
     """Why it cannot be read with certainty; then `commands` is what was found all the same, and it is never allowed by itself."""
+
+
+def fingerprint(name: str, args: str) -> str:
+    """What binds a grant to exactly this call: the tool's name and a digest of its arguments."""
+    try:
+        canonical = msgspec.json.encode(msgspec.json.decode(args), order="deterministic")
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        canonical = args.encode("utf-8", "surrogatepass")
+    return f"{name}#{hashlib.sha256(canonical).hexdigest()[:32]}"
+
+
+def rules_digest(rules: Sequence[Rule]) -> str:
+    """A short name for a set of rules."""
+    return hashlib.sha256(msgspec.json.encode(tuple(rules))).hexdigest()[:12] if rules else ""

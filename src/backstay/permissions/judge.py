@@ -14,25 +14,206 @@ from msgspec.structs import replace
 
 from backstay.hooks.merge import HookVerdict
 from backstay.logic.text.invisible import HIDDEN
-from backstay.permissions.arguments import MOST_VALUES, Compared, compare, texts_in
+from backstay.permissions.arguments import MOST_VALUES, Compared, compare, matches_text, texts_in
 from backstay.permissions.bounds import beyond
-from backstay.permissions.call_site import Access, CallSite, Command, Script
+from backstay.permissions.call_site import Access, CallSite, Command, Script, fingerprint
 from backstay.permissions.case import JudgeContext
-from backstay.permissions.fingerprint import fingerprint
 from backstay.permissions.judge_files import FileAccess, weigh_touch
-from backstay.permissions.judge_other import weigh_other
 from backstay.permissions.judge_shell import weigh_script
 from backstay.permissions.judge_web import weigh_fetch, weigh_lookup
-from backstay.permissions.rule_index import naming, open_book
+from backstay.permissions.path_rules import literal_end, path_pattern
+from backstay.permissions.paths import FREE_TO_READ
+from backstay.permissions.rule_index import is_about, naming, open_book
 from backstay.permissions.searches import read_by, search_of
-from backstay.permissions.sensitive_paths import sensitive
+from backstay.permissions.sensitive_paths import glob_meets, sensitive
 from backstay.permissions.suggested_rules import MOST, is_whole_command, naming_offer
-from backstay.permissions.taint import brought, meeting
 from backstay.permissions.tool_kinds import Call, file_accesses, form_of, spec_of, text_of
 from backstay.permissions.verdict import Finding, Hold, Part, Verdict, strictest
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import FsScope, Mode, Taint
+
+USUAL_AGENT: Final = "general-purpose"
+"""The child that a call without a name means."""
+_SEPARATORS: Final = re.compile(r"[/\\]")
+
+
+def weigh_other(case: JudgeContext, text: str | None) -> list[Finding]:
+    """What the policy says about a call by its tool, and by the one argument that a pattern may be about."""
+    name = case.call.tool.name
+    ruled = [finding for finding in (_ruled(case, text),) if finding is not None]
+    if case.form.kind == "person":
+        return [*ruled, Finding(name, "ask", "tool", "it asks the person something", "hard")]
+    if planned := _planned(case):
+        return [*ruled, planned]
+    if rule := _allowed(case, text):
+        return [*ruled, Finding(name, "allow", "rule", f"allowed by the rule {str(rule)!r}")]
+    return [*ruled, _by_kind(case)]
+
+
+def _ruled(case: JudgeContext, text: str | None) -> Finding | None:
+    """Rules that deny or ask about a child or a skill by its name."""
+    name = case.call.tool.name
+    if not case.form.is_read:
+        return None  # its arguments were compared already
+    for side in (case.book.deny, case.book.ask):
+        for rule in side.every:
+            if rule.pattern is not None and is_about(rule, name) and _may_be_about(rule.pattern, case, text):
+                if rule.decision == "deny":
+                    return Finding(name, "deny", "rule", f"denied by the rule {str(rule)!r}")
+                return Finding(name, "ask", "rule", f"the rule {str(rule)!r} asks", "hard")
+    return None
+
+
+def _may_be_about(pattern: str, case: JudgeContext, text: str | None) -> bool:
+    text = None if text is None else text.strip()
+    if not text and case.form.kind == "agent" and case.call.args.get(case.form.main) in (None, text):
+        text = USUAL_AGENT
+    return (
+        text is None
+        or matches_text(pattern, _skilled(case, text), folds=True)
+        or matches_text(pattern, text, folds=True)
+    )
+
+
+def _allowed(case: JudgeContext, text: str | None) -> Rule | None:
+    for rule in case.book.allow.every:
+        if not is_about(rule, case.call.tool.name):
+            continue
+        if rule.pattern is None:
+            return rule
+        if text is not None and case.form.kind != "mcp" and _covers(rule.pattern, case, text):
+            return rule
+    return None
+
+
+def _covers(pattern: str, case: JudgeContext, text: str) -> bool:
+    if not case.form.is_read and pattern != text and _climbs(text):
+        return False
+    return matches_text(pattern, _skilled(case, text))
+
+
+def _climbs(text: str) -> bool:
+    """Whether a text may be a path with a way out of what a pattern seems to name."""
+    return ".." in _SEPARATORS.split(text)
+
+
+def _skilled(case: JudgeContext, text: str) -> str:
+    """A skill's name with what it is given, as rules write it: `Skill(deploy staging)`."""
+    given = case.call.args.get("args")
+    return f"{text} {given}" if case.form.kind == "skill" and isinstance(given, str) and given else text
+
+
+def _planned(case: JudgeContext) -> Finding | None:
+    tool = case.call.tool
+    if case.mode != "plan" or tool.effect == "pure" or case.form.kind in ("agent", "notes", "skill"):
+        return None
+    if case.form.kind == "mcp":
+        return Finding(tool.name, "ask", "mode", "it may change things, and the mode is plan", "hard")
+    return Finding(tool.name, "deny", "mode", f"{tool.name} may change things, and the mode is plan")
+
+
+def _by_kind(case: JudgeContext) -> Finding:
+    tool = case.call.tool
+    name = tool.name
+    match case.form.kind:
+        case "notes":
+            return Finding(name, "allow", "tool", "it keeps notes of the session, nothing else")
+        case "agent" if not tool.asks:
+            return Finding(name, "allow", "tool", "what the child does is judged call by call")
+        case "mcp":
+            return Finding(name, "ask", "tool", "it belongs to a server that nobody allowed", "soft", (name,))
+        case "skill":
+            return Finding(name, "ask", "tool", "a skill tells the model what to do", "soft")
+    if tool.asks:
+        return Finding(name, "ask", "tool", f"{name} always asks", "firm")
+    if tool.effect == "pure" or tool.touches == "reads":
+        return Finding(name, "allow", "mode", f"{name} only reads")
+    if tool.touches == "host":
+        return Finding(name, "allow", "tool", "the program that opened the session brought this tool")
+    doing = {"edits": "writes files", "web": "goes to the web"}.get(tool.touches, "runs programs")
+    return Finding(name, "ask", "tool", f"{name} {doing}, and nobody can say which", "soft")
+
+
+def brought(case: JudgeContext, script: Script | None) -> dict[Taint, str]:
+    """The taints of one call, and what brings each, in words."""
+    tool = case.call.tool
+    found: dict[Taint, str] = dict.fromkeys(tool.taints, f"the tool {tool.name}")
+    kind = case.form.kind
+    if kind == "mcp":
+        found["untrusted"] = f"the tool {tool.name}"
+        if tool.effect != "pure":
+            found["outside"] = f"the tool {tool.name}"
+    if kind in ("fetch", "lookup"):
+        found["untrusted"] = found["outside"] = f"the tool {tool.name}"
+    if not case.ground.trusted and kind in ("read", "search", "shell"):
+        found["untrusted"] = "a workspace that is not trusted"
+    if script is not None:
+        for command in dict.fromkeys(script.commands):
+            found |= _touched(case, command.accesses, command)
+        if reaching := [command for command in script.commands if command.network]:
+            found["untrusted"] = found["outside"] = f"{_named_sources(reaching[0])} uses the network"
+    elif kind in ("read", "edit", "patch", "search") and not beyond(case.call, case.form):
+        accesses = file_accesses(case.call, case.form, case.ground) or ()
+        found |= _touched(case, accesses, None)
+        shows = [each for each in accesses if each.kind == "read" and kind == "search" and _shows_named(case, each)]
+        if shows:
+            found["private"] = f"files below {shows[0].path!r}"
+    return found
+
+
+def meeting(now: Mapping[Taint, str]) -> str:
+    """Say that the three would meet, and what brings each; what the call does not bring, the session has met before."""
+    words, private, out = (now.get(each, _BEFORE) for each in ("untrusted", "private", "outside"))
+    return f"words of strangers ({words}), private data ({private}) and a way out ({out}) would meet in this session"
+
+
+_BEFORE: Final = "met before in this session"
+
+
+def _named_sources(command: Command) -> str:
+    words = command.layers[-1].words if command.layers else ()
+    return repr(words[0]) if words and words[0] else "a command"
+
+
+def _shows_named(case: JudgeContext, access: Access) -> bool:
+    """Whether a search would show a sensitive file below a folder because a rule of the person names it."""
+    folder, side = case.locate(access.path).lexical, case.book.allow
+    looks_at_hidden = bool(case.call.args.get("hidden") or case.call.args.get("glob"))
+    rules = [rule for rule in (*side.reads, *side.edits) if rule.source not in ("project", "local", "default")]
+    return any(
+        sensitive((named,), case.ground)
+        and path_pattern(rule, case.ground).may_reach_below(folder)
+        and (looks_at_hidden or "/." not in named.removeprefix(folder))
+        for rule in rules
+        if (named := literal_end(rule, case.ground))
+    )
+
+
+def _touched(case: JudgeContext, accesses: Iterable[Access], command: Command | None) -> dict[Taint, str]:
+    found: dict[Taint, str] = {}
+    for access in accesses:
+        if not access.known:
+            continue
+        spot = case.locate(access.path)
+        changes = access.kind in ("write", "remove")
+        if changes and not spot.inside and spot.lexical not in FREE_TO_READ:
+            found["outside"] = f"{access.path!r} lies outside the workspace"
+        if access.kind == "read" and (sensitive(spot.all, case.ground) or _shows_sensitive(case, access, command)):
+            found["private"] = f"{access.path!r}"
+    return found
+
+
+def _shows_sensitive(case: JudgeContext, access: Access, command: Command | None) -> bool:
+    """Whether a command reads something sensitive that it does not name, or may."""
+    search = search_of(access, command, case.ground)
+    below = read_by(search, case.ground) if search is not None else ()
+    named = case.ground.globs.get(access.path) if access.glob else ()
+    if below is None or below or any(sensitive(case.locate(path).all, case.ground) for path in named or ()):
+        return True
+    looked = case.ground.described or named is not None
+    return access.glob and not named and glob_meets("sensitive", access.path, case.ground, looked=looked)
+
 
 _NOTHING: Final = Finding("nothing", "allow", "mode", "it does nothing")
 

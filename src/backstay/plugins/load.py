@@ -13,10 +13,9 @@ from backstay.config.locations import data_folder
 from backstay.config.settings import config_dir
 from backstay.plugins.ids import DIRECT, PluginId, compare
 from backstay.plugins.install.sources import Source
-from backstay.plugins.installed import Installed, InstalledPlugins, find_installed
+from backstay.plugins.installed import Enabling, Installed, InstalledPlugins, find_installed, read_enabling
 from backstay.plugins.marketplace import KnownMarketplaces, known_with
 from backstay.plugins.plugin import Plugin, read_plugin
-from backstay.plugins.settings import Enabling, read_enabling
 from backstay.plugins.tree import tree_digest
 from backstay.sandbox.project_root import project_root
 from backstay.vocab.errors import UserError

@@ -15,10 +15,9 @@ from backstay.plugins.ids import DIRECT, PluginId, check_name
 from backstay.plugins.install.fetch import Reach
 from backstay.plugins.install.install import Staged, install, staging, uninstall
 from backstay.plugins.install.sources import ARCHIVES, Source, source_of
-from backstay.plugins.installed import Installed, InstalledPlugins, Scope, find_installed
+from backstay.plugins.installed import ENABLED, Installed, InstalledPlugins, Scope, find_installed
 from backstay.plugins.load import PluginPlace, applicable, load_plugins
 from backstay.plugins.marketplace import KnownMarketplace, Marketplace, MarketplaceBook, MarketplaceEntry, known_with
-from backstay.plugins.settings import ENABLED
 from backstay.ports import Clock
 from backstay.vocab.errors import UserError
 

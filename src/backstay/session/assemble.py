@@ -31,7 +31,7 @@ from backstay.logic.state.prompt_variables import filled_in
 from backstay.permissions import rule_about
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Model, Tool, Trace
-from backstay.providers.local.profile import profile_of
+from backstay.providers.local.pins import profile_of
 from backstay.runtime.ask_approval import THIS_SESSION
 from backstay.runtime.bus import Bus
 from backstay.runtime.deltas import DeltaStream

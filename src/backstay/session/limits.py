@@ -13,7 +13,7 @@ from backstay.logic.secrets.redact import redact
 from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import State
 from backstay.ports import Answer, Asker, Question
-from backstay.providers.local.profile import profile_of
+from backstay.providers.local.pins import profile_of
 from backstay.providers.registry import full_name
 from backstay.runtime.ask_approval import BUDGET
 from backstay.runtime.services import FindModel

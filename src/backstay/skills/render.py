@@ -10,9 +10,8 @@ from msgspec import Struct
 from backstay.config.json_document import read_regular
 from backstay.logic.text.invisible import seen
 from backstay.logic.text.untrusted import frame, frame_framed
-from backstay.skills.arguments import Arguments, Substitution
 from backstay.skills.frontmatter import read_frontmatter
-from backstay.skills.includes import FileInclusion, Inclusion, Piece, ShellInclusion, pieces
+from backstay.skills.includes import Arguments, FileInclusion, Inclusion, Piece, ShellInclusion, Substitution, pieces
 from backstay.skills.skill import LARGEST, Skill, digest
 from backstay.vocab.errors import UserError
 

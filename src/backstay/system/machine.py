@@ -1,9 +1,15 @@
 """What is known of the machine that this process runs on."""
 
 import functools
+import secrets
 import sys
+import time
 from pathlib import Path
 from typing import Final, Literal
+
+import anyio
+
+from backstay.vocab.ids import base36
 
 SYSTEM: Final[Literal["linux", "darwin", "windows"]] = (
     "darwin" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
@@ -22,3 +28,19 @@ def boot_id() -> str:
 @functools.cache  # what failed is not kept: the next look may have a file handle
 def _read_boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+class SystemClock:
+    """Time from the operating system, chance from its generator."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        return time.time_ns() // 1000
+
+    def nonce(self) -> str:
+        """Five random digits in base 36."""
+        return base36(secrets.randbelow(36**5 - 36**4) + 36**4)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await anyio.sleep(seconds)

@@ -3,17 +3,61 @@
 import functools
 import inspect
 import re
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, get_args, overload
 
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
 import msgspec
 
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.signature import Parameters, describe, parameters_of
-from backstay.tools.threads import in_thread
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Effect, Taint, ToolSpec, Touches
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """The result of `work`, run beside the event loop; what it raises is raised here."""
+    crossing = _Crossing(work)
+    threading.Thread(target=crossing.run, name="backstay tool", daemon=True).start()
+    return await crossing.result()
+
+
+class _Crossing(Generic[T]):
+    """Carries a result, or what was raised instead, from a thread to the task that waits for it."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._done = anyio.Event()
+        self._loop = anyio.lowlevel.current_token()
+        self._value: T
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        with self:
+            self._value = self._work()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        self._error = error
+        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            anyio.from_thread.run_sync(self._done.set, token=self._loop)
+        return True
+
+    async def result(self) -> T:
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

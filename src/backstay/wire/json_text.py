@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from backstay.logic.secrets.field_names import changed_names
 from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.secrets.secret_names import changed_names
 from backstay.vocab.deltas import DELTAS
 from backstay.vocab.event import Event
 from backstay.vocab.events import EVENTS

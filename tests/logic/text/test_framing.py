@@ -8,14 +8,14 @@ from typing import get_args
 import pytest
 
 from backstay.hooks.decorator import hook
-from backstay.instructions.fit import fit_files
+from backstay.instructions.parts import fit_files
 from backstay.instructions.safe_reader import TextFile
 from backstay.instructions.tasks import Task
 from backstay.instructions.tasks import told as tasks_told
 from backstay.logic.text.untrusted import Mark
 from backstay.logic.text.untrusted import framed as framed_words
-from backstay.memory.excerpt import told as memory_told
-from backstay.memory.excerpt import window
+from backstay.memory.memory import told as memory_told
+from backstay.memory.memory import window
 from backstay.session.project.mentions import look_up
 from backstay.skills.includes import FileInclusion, Inclusion
 from backstay.skills.render import Judged, Rendered, expand, injected

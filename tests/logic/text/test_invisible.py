@@ -8,11 +8,11 @@ import pytest
 
 from backstay.cli.output import escape_terminal
 from backstay.headless.run import check_name
-from backstay.logic.text import excerpt
+from backstay.logic.text import lines
 from backstay.logic.text import untrusted as mcp_words
 from backstay.logic.text.invisible import HIDDEN, OBEYED, shown, visible
 from backstay.logic.text.invisible import seen as seen_in_files
-from backstay.memory.excerpt import window
+from backstay.memory.memory import window
 from backstay.permissions.judge import hidden_in
 from backstay.vocab.errors import BadId
 
@@ -84,7 +84,7 @@ CLEANING: dict[str, Callable[[str], str]] = {
 }
 SHOWING: dict[str, Callable[[str], str]] = {
     "the command line": escape_terminal,
-    "an export": excerpt.seen,
+    "an export": lines.seen,
 }
 
 

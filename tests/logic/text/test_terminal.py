@@ -1,7 +1,7 @@
 """Strangers' words on their way to a person."""
 
 from backstay.logic.text.invisible import shown
-from backstay.logic.text.terminal import LONGEST, note, told
+from backstay.logic.text.lines import LONGEST, note, told
 
 
 def test_a_note_is_one_short_line_without_secrets() -> None:

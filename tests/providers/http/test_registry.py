@@ -18,7 +18,7 @@ from backstay.providers.registry import (
     load_format,
     parse_name,
 )
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.specs import ModelFacts
 from tests.providers.http.server import FakeProvider, collect, says

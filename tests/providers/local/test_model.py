@@ -14,8 +14,7 @@ from backstay.ports import ModelReply, ModelRequest
 from backstay.providers.local.download import slim
 from backstay.providers.local.engine import Engines, fitting, free_memory
 from backstay.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself
-from backstay.providers.local.pins import known_models
-from backstay.providers.local.profile import LOCAL, profile_of
+from backstay.providers.local.pins import LOCAL, known_models, profile_of
 from backstay.providers.scripted import ScriptedModel
 from backstay.tools.files.edit import edit_file
 from backstay.tools.files.read import read_file

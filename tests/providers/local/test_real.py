@@ -10,8 +10,7 @@ import pytest
 from backstay import open_session
 from backstay.providers.local.engine import Engines
 from backstay.providers.local.model import LocalModel
-from backstay.providers.local.pins import known_models
-from backstay.providers.local.profile import LOCAL
+from backstay.providers.local.pins import LOCAL, known_models
 from backstay.sandbox.project_root import data_dir
 from backstay.tools.files.read import read_file
 from backstay.tools.files.write import write_file

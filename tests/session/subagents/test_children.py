@@ -9,7 +9,7 @@ import pytest
 from backstay import UserError, open_session, open_store
 from backstay.ports import ModelRequest, SessionQuery
 from backstay.session.subagents.tool import child_tool
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.vocab.events import ChildFinished, ChildStarted, Started, ToolFinished
 from backstay.vocab.messages import ToolResult, text_of
 from backstay.vocab.specs import ModelFacts

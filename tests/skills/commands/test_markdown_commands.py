@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.skills.command_files import DEEPEST
 from backstay.skills.locations import PluginFolders
+from backstay.skills.scan import DEEPEST_COMMANDS
 from tests.skills.ground import Ground, page, skill, write
 
 
@@ -72,7 +72,7 @@ def test_a_file_that_cannot_be_a_command_is_named_and_left_out(ground: Ground, n
 
 def test_folders_too_deep_and_links_to_folders_are_left_alone(ground: Ground) -> None:
     folder = ground.project / ".claude" / "commands"
-    deep = folder.joinpath(*["d"] * DEEPEST)
+    deep = folder.joinpath(*["d"] * DEEPEST_COMMANDS)
     write(deep / "x.md", "Do it.")
     write(folder / "y.md", "Do it.")
     (folder / "round").symlink_to(folder)

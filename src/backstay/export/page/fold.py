@@ -13,9 +13,8 @@ from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.history.conversation import Conversation, ConversationFold
 from backstay.logic.history.outline import project
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.state.branches import NODES
-from backstay.logic.text.excerpt import Excerpt, excerpt
-from backstay.logic.text.plural import pluralise
+from backstay.logic.state.transcript import NODES
+from backstay.logic.text.lines import Excerpt, excerpt, pluralise
 from backstay.vocab.event import By, Recorded
 from backstay.vocab.events import (
     ChildFinished,

@@ -19,7 +19,7 @@ from backstay.export.page.fold import (
     ToolCallPassage,
 )
 from backstay.export.page.markdown import segments
-from backstay.logic.text.excerpt import one_line, seen, sized
+from backstay.logic.text.lines import one_line_excerpt, seen, sized
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """What a browser may do with the page: show it."""
@@ -34,7 +34,7 @@ def html_page(dialogue: Dialogue) -> Iterator[str]:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f"<title>{escape(one_line(seen(dialogue.title)))}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(one_line_excerpt(seen(dialogue.title)))}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f'<header>\n<h1 dir="auto">{title}</h1>\n<dl>\n{"".join(map(_fact, dialogue.facts))}</dl>\n</header>\n<main>\n'
     )
     for turn in dialogue.turns:
@@ -45,7 +45,7 @@ def html_page(dialogue: Dialogue) -> Iterator[str]:
 
 def in_line(text: str) -> str:
     """`text` within a line."""
-    return _signed(one_line(text))
+    return _signed(one_line_excerpt(text))
 
 
 def in_block(text: str, kind: str) -> str:

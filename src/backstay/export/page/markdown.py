@@ -20,7 +20,7 @@ from backstay.export.page.fold import (
     Speech,
     ToolCallPassage,
 )
-from backstay.logic.text.excerpt import one_line, seen, sized
+from backstay.logic.text.lines import one_line_excerpt, seen, sized
 
 _FENCE: Final = re.compile(r"( *(?:(?:[-*+]|\d{1,9}[.)]) +)*)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
 """The beginning of a block of code, also where it is an item of a list."""
@@ -56,7 +56,7 @@ def quoted(text: str, *, hard: bool = False) -> str:
 
 def in_code(text: str) -> str:
     """`text` as a piece of code within a line."""
-    flat = one_line(seen(text)) or " "
+    flat = one_line_excerpt(seen(text)) or " "
     ticks = "`" * (1 + max(map(len, _TICKS.findall(flat)), default=0))
     space = " " if "`" in flat else ""
     return f"{ticks}{space}{flat}{space}{ticks}"
@@ -64,12 +64,12 @@ def in_code(text: str) -> str:
 
 def in_words(text: str) -> str:
     """`text` within a line, without any meaning of its own."""
-    return _PUNCTUATION.sub(r"\\\1", one_line(seen(text)))
+    return _PUNCTUATION.sub(r"\\\1", one_line_excerpt(seen(text)))
 
 
 def in_html(text: str) -> str:
     """`text` within a line of HTML."""
-    return escape(one_line(seen(text)))
+    return escape(one_line_excerpt(seen(text)))
 
 
 def segments(text: str) -> Iterator[Segment]:

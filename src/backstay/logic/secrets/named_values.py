@@ -16,8 +16,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.secrets.next_match import NextMatch
-from backstay.logic.secrets.secret_names import KINDS, NAMES, is_neutral_suffix, is_telling_suffix
+from backstay.logic.secrets.secret_names import KINDS, NAMES, NextMatch, is_neutral_suffix, is_telling_suffix
 from backstay.logic.secrets.shapes import SecretMatch
 from backstay.logic.secrets.value_looks import (
     LONGEST_JUDGED,

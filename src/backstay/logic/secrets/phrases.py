@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from backstay.logic.secrets.next_match import NextMatch
-from backstay.logic.secrets.secret_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK
+from backstay.logic.secrets.secret_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK, NextMatch
 from backstay.logic.secrets.shapes import SecretMatch, contains
 from backstay.logic.secrets.value_looks import LONGEST_JUDGED, has_digit, is_code, is_literal, is_phrase
 

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 PASSWORDS: Final = ("password", "passwd", "passphrase", "passwort", "pwd", "kennwort")
@@ -98,3 +98,26 @@ _DESCRIBES: Final = re.compile(
 _NAMED: Final = ("pass", "pwd", "kennwort", "secret", "token", "credential", "key", "auth", "cookie")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_WORD: Final = re.compile(r"[^a-z0-9]+")
+
+
+class NextMatch:
+    """Where a pattern matches next. To be asked from left to right: then nothing is read twice."""
+
+    def __init__(self, pattern: re.Pattern[str], text: str) -> None:
+        self._pattern = pattern
+        self._text = text
+        self._at = -1
+
+    def after(self, place: int) -> int:
+        """The first match at `place` or behind it; the end of the text when there is none."""
+        if self._at < place:
+            match = self._pattern.search(self._text, place)
+            self._at = match.start() if match else len(self._text)
+        return self._at
+
+
+def changed_names(value: object, change: Callable[[str], str]) -> object:
+    """JSON-like data with every name of a field changed, in any depth."""
+    if isinstance(value, dict):
+        return {change(name): changed_names(inner, change) for name, inner in value.items()}
+    return [changed_names(each, change) for each in value] if isinstance(value, list) else value

@@ -14,11 +14,11 @@ from backstay.logic.context.compaction import apply as shortened
 from backstay.logic.context.compaction import framed
 from backstay.logic.history.entries import Entry
 from backstay.logic.history.fold import Beside, EntryFold
-from backstay.logic.state.branches import NODES, Branches
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (
     ChildFinished,
     ChildStarted,
+    EntryAdded,
     HistoryCleared,
     InputReceived,
     InputTaken,
@@ -38,6 +38,64 @@ from backstay.vocab.events.limits import Compacted, CompactionUndone
 from backstay.vocab.events.memory import MemoryNoted
 from backstay.vocab.events.tools import HookFinished, Todo, TodosWritten
 from backstay.vocab.messages import DurablePart, InputPart, Role, SessionMessage, Text, ToolResult
+
+NODES: Final[frozenset[type[Event]]] = frozenset(
+    {
+        TurnStarted,
+        InputTaken,
+        ModelReplied,
+        ToolFinished,
+        ChildFinished,
+        MessageInjected,
+        HookFinished,
+        TodosWritten,
+        EntryAdded,
+        HistoryCleared,
+        Compacted,
+        CompactionUndone,
+        TurnCompleted,
+    }
+)
+
+
+class Branches:
+    """The tree of a session's nodes and the newest node of the active path."""
+
+    __slots__ = ("_before_turn", "parents", "tip")
+
+    def __init__(self) -> None:
+        self.parents: dict[str, str] = {}
+        self.tip = ""
+        self._before_turn = ""
+
+    def apply(self, record: Recorded) -> bool:
+        """Take an event in; tell whether the path jumped, so that whoever follows it must walk it anew."""
+        event = record.event
+        kind = type(event)
+        if kind is Rewound:
+            self.tip = event.to if isinstance(event, Rewound) else ""
+            return True
+        if kind not in NODES:
+            return False
+        if kind is TurnStarted:
+            self._before_turn = self.tip
+        self.parents[record.id] = self.tip
+        if isinstance(event, TurnCompleted) and event.outcome == "abandoned":
+            self.tip = self._before_turn
+            return True
+        self.tip = record.id
+        return False
+
+    def path(self, to: str | None = None) -> list[str]:
+        """The nodes from the beginning to `to` (the tip, when left out), in order."""
+        node = self.tip if to is None else to
+        nodes: list[str] = []
+        while node:
+            nodes.append(node)
+            node = self.parents[node]
+        nodes.reverse()
+        return nodes
+
 
 BESIDE: Final[frozenset[type[Event]]] = frozenset(
     {Started, InputReceived, ToolStarted, ChildStarted, PermissionAnswered, FileKept, MemoryNoted}

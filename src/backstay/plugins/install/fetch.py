@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from backstay.plugins.install.archive import single_folder, unpack
 from backstay.plugins.install.git import fetch_commit
-from backstay.plugins.install.http import Web, check_public
-from backstay.plugins.install.package_index import Package, find_tarball, find_wheel, plugin_in
+from backstay.plugins.install.package_index import Package, Web, check_public, find_tarball, find_wheel, plugin_in
 from backstay.plugins.install.sources import (
     ArchiveSource,
     FolderSource,

@@ -4,7 +4,7 @@ import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -12,7 +12,6 @@ from backstay.ports import ModelRequest
 from backstay.providers.format import Encoder, HttpRequest, stand_in, tool_name
 from backstay.providers.http.loose_json import object_text
 from backstay.providers.http.prefix_cache import Prefix
-from backstay.providers.openai_chat.dialect import Dialect, dialect_of
 from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
@@ -25,6 +24,32 @@ from backstay.vocab.messages import (
     ToolResult,
 )
 from backstay.vocab.specs import ModelFacts, ToolSpec
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """How one server wants things that no field of its answers or of the model's facts tells."""
+
+    limit: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """The name of the ceiling for the answer. Unless said: the newer one for models that can be told how much to think, which came
+    with that name and of which OpenAI's own refuse the older one; the older one, which every server knows, for the others."""
+    seed: Literal["seed", "random_seed"] = "seed"
+    asks_usage: bool = True
+    """Whether usage must be asked for in a stream; the others send it unasked and refuse the question."""
+    short_ids: bool = False
+    """Whether the id of a call must be nine letters and digits."""
+
+
+def dialect_of(provider: str) -> Dialect:
+    """What is peculiar to `provider`; a server that is not listed gets what most of them take."""
+    return _DIALECTS.get(provider.partition("@")[0], _COMMON)
+
+
+_COMMON: Final = Dialect()
+_DIALECTS: Final = {
+    "openai": Dialect(limit="max_completion_tokens"),
+    "mistral": Dialect(limit="max_tokens", seed="random_seed", asks_usage=False, short_ids=True),
+    "databricks": Dialect(asks_usage=False),
+}
 
 Content = str | list[dict[str, object]]
 

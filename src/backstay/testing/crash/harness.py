@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from backstay.logic.state.content import cited_blobs
 from backstay.ports import Clock
-from backstay.stores.clock import SystemClock
+from backstay.system.machine import SystemClock
 from backstay.testing.crash.process import Blow, When
 from backstay.testing.crash.recovery import RESUME, WAYS, Way, judge, judge_dead, log_of
 from backstay.testing.crash.stage import SESSION, STORES, OpenStore, Scenario, Stage, Trial

@@ -13,10 +13,10 @@ from backstay.ports import Clock, EventStore, Model, Tool
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.session.session import Session
-from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.stores.trace.trace import NoTrace
+from backstay.system.machine import SystemClock
 from backstay.testing.checked_model import CheckedModel
 from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalStore, MortalTool
 from backstay.vocab.errors import UserError
