@@ -196,7 +196,6 @@ PURE: Final = (
     "logic/*",
     "permissions/*",
     "hooks/events.py",
-    "hooks/limits.py",
     "hooks/spec.py",
     "hooks/matching.py",
     "hooks/settings.py",
