@@ -256,6 +256,8 @@ def test(rng: random.Random) -> str:
     words = [pick(rng, "test") for _ in range(rng.choice((1, 2, 2, 3, 3, 3, 4, 5)))]  # fmt: skip
     if rng.random() < 0.4:
         words = [rng.choice(("-f", "-d", "-e", "-s")), a_place(rng)]
+    if rng.random() < 0.2:  # these look at a variable, and what stands in brackets is computed
+        words = [rng.choice(("-v", "-v", "-R", "-t")), rng.choice(("'a[$(hit)]'", '"a[\\$(hit)]"', "HOME", "a"))]
     if rng.random() < 0.3:
         words = ["x", rng.choice(("-a", "-o")), *words]
     text = " ".join(words)
