@@ -22,7 +22,7 @@ from backstay.config.person import require_person
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.secrets.told_values import LEAST
-from backstay.logic.state.prompt_variables import is_secret_variable
+from backstay.logic.state.prompt_variables import secret_values
 from backstay.logic.text.lines import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.sandbox.project_root import data_dir
@@ -54,8 +54,7 @@ async def redactor_of(place: StoreLocation) -> Redactor:
 async def _values(place: StoreLocation, *, bare: bool) -> tuple[str, ...]:
     layered = await load_layers(Path(place.cwd or "."), bare=bare)
     keys = await anyio.to_thread.run_sync(known_keys, layered.settings, layered, place.url)
-    named = (value.strip() for name, value in os.environ.items() if is_secret_variable(name))
-    values = (*keys.values(os.environ), *(each for each in named if not each.startswith("/")))
+    values = (*keys.values(os.environ), *secret_values(os.environ))
     return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST))
 
 

@@ -27,7 +27,7 @@ from backstay.hooks.spec import HookSpec
 from backstay.instructions.base_prompt import BASE
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.state.content import digest, replace_surrogates
-from backstay.logic.state.prompt_variables import filled_in
+from backstay.logic.state.prompt_variables import filled_in, secret_values
 from backstay.permissions import rule_about
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Model, Tool, Trace
@@ -181,7 +181,7 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
     if options.trace is not None:
         return options.trace
     folder = trace_folder(store.url)
-    known = Redactor(exact=options.keys.values(os.environ))
+    known = Redactor(exact=(*options.keys.values(os.environ), *secret_values(os.environ)))
     trace: Trace = NoTrace() if folder is None else FileTrace(folder, redactor=known)
     stack.push_async_callback(_shielded, trace.close)
     return trace
@@ -247,7 +247,7 @@ async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFa
     hands = Toolbox(ground, options.rules, outputs, options.tool_environment, options.keys, asked_for=asked_for)
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
-    mask = Mask(options.keys.values(os.environ))
+    mask = Mask(options.keys.values(os.environ), secret_values(os.environ))
     instructions = mask.instructions(kit.instructions.text if kit is not None else _told(options, prepared))
     schemas = msgspec.json.encode(toolset.specs())
     own_hooks, functions = registered(options.hooks)

@@ -19,8 +19,9 @@ from backstay.config.private_file import writable_name
 from backstay.config.trust.contents import MOST_BYTES, MOST_FILES, Contents, sha
 from backstay.config.trust.followed import NotFollowed
 from backstay.config.trust.git_config import TooMany, Unclear, own_folders, program_keys, submodules
+from backstay.config.trust.hook_commands import HookCommand, hook_commands, server_commands
 from backstay.config.trust.own_programs import is_stranger, own_program
-from backstay.config.trust.run_files import HookCommand, followed, hook_commands, mentioned, server_commands
+from backstay.config.trust.run_files import followed, mentioned
 from backstay.skills.frontmatter import folded, read_frontmatter
 from backstay.skills.problems import Unusable
 from backstay.stores.disk_errors import open_regular

@@ -16,7 +16,8 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.config.trust.followed import NotFollowed, Unknown, command_table
-from backstay.config.trust.run_files import CommandLook, command_text, mentioned
+from backstay.config.trust.hook_commands import command_text
+from backstay.config.trust.run_files import CommandLook, mentioned
 
 _ELSEWHERE: Final = Path("/nonexistent/elsewhere")
 """A folder that is no workspace: what a command names from there as well, it names by itself."""
@@ -176,7 +177,8 @@ class _OwnLook(CommandLook):
 
     def _bring_all(self, name: str, rest: tuple[str | None, ...]) -> None:
         self.bring(rest)
-        self._manifest((*command_table().manifests.get(name, ()), "package.json"), rest)
+        manifest = command_table().manifests.get(name)
+        self._manifest((*(manifest.files if manifest else ()), "package.json"), rest)
 
     def _project(self, files: Sequence[str], name: str, rest: tuple[str | None, ...]) -> None:
         """What a project of these files says, unless the program is told of a folder elsewhere or asked for something else."""

@@ -8,9 +8,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from backstay.config.trust.contents import ABSENT, Contents
+from backstay.config.trust.hook_commands import command_text
 from backstay.config.trust.inventory import OWN, WorkspaceInventory
 from backstay.config.trust.own_programs import is_stranger, own_program
-from backstay.config.trust.run_files import command_text
 from backstay.config.trust.trust_store import WorkspaceTrust
 
 SAFE_PATH: Final[Mapping[str, str]] = {"PYTHONSAFEPATH": "1"}
