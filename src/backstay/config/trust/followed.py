@@ -36,7 +36,7 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
     endings: tuple[str, ...] = ()
 
 
-class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
+class RunManifest(Struct, frozen=True, forbid_unknown_fields=True):
     """How a program is told what it runs: see `followed.toml`."""
 
     files: tuple[str, ...]
@@ -62,7 +62,7 @@ class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
     modules: frozenset[str]
     imports: frozenset[str]
     scripts: Mapping[str, Script]
-    manifests: Mapping[str, Manifest]
+    manifests: Mapping[str, RunManifest]
     projects: Mapping[str, tuple[str, ...]]
     """Followed for the person's own programs alone."""
     fetching: Mapping[str, tuple[str, ...]]
@@ -126,7 +126,7 @@ class ManifestWords(Struct, frozen=True):
     folders: tuple[str, ...] = ()
 
 
-def manifest_words(manifest: Manifest, rest: Sequence[str | None]) -> ManifestWords:
+def manifest_words(manifest: RunManifest, rest: Sequence[str | None]) -> ManifestWords:
     """The files and folders in its words. Raise `NotFollowed` for flags and values that may have it run something else."""
     files: list[str | None] = []
     folders: list[str | None] = []
@@ -151,7 +151,7 @@ def manifest_words(manifest: Manifest, rest: Sequence[str | None]) -> ManifestWo
     return ManifestWords(tuple(filter(None, files)), tuple(filter(None, folders)))
 
 
-def _require_harmless(manifest: Manifest, word: str) -> None:
+def _require_harmless(manifest: RunManifest, word: str) -> None:
     name, equals, value = word.partition("=")
     if word.startswith("-"):
         if not re.fullmatch(manifest.flags, word):

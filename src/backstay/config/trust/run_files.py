@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from backstay.config.trust.followed import (
-    Manifest,
     NotFollowed,
+    RunManifest,
     Unknown,
     below,
     command_table,
@@ -320,7 +320,7 @@ class CommandLook:
                 yield from (place.with_name(f"{place.name}.py"), place / "__init__.py")
             yield base.joinpath(*parts) / "__main__.py"
 
-    def _told(self, manifest: Manifest, rest: Sequence[str | None]) -> None:
+    def _told(self, manifest: RunManifest, rest: Sequence[str | None]) -> None:
         """A program that files of known names tell what to run, or files and folders that its words name."""
         named = manifest_words(manifest, rest)
         self._manifest(manifest.files, rest)
