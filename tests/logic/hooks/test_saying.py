@@ -192,3 +192,20 @@ def test_the_form_of_a_model_is_told_from_that_of_a_program() -> None:
     assert is_ok_form('{"ok": false}')
     assert not is_ok_form('{"ok": true, "decision": "block"}')
     assert not is_ok_form("ok")
+
+
+@pytest.mark.parametrize(
+    ("event", "content"),
+    [
+        ("PreToolUse", {"hook_specific_output": {"permissionDecision": "deny"}}),
+        ("PreToolUse", {"hookSpecificOutput": {"permission_decision": "deny"}}),
+        ("PreToolUse", {"hookSpecificOutput": {"decision": "block"}}),
+        ("PreToolUse", {"Continue": False}),
+        ("UserPromptSubmit", {"hookSpecificOutput": {"permissionDecision": "deny"}}),
+        ("UserPromptSubmit", {"hookSpecificOutput": {"decision": "block", "reason": "no"}}),
+    ],
+)
+def test_a_guard_whose_denial_is_misspelled_or_misplaced_refuses(event: str, content: dict[str, object]) -> None:
+    answer = said(event, content)
+
+    assert (answer.blocked, "it decides nothing here" in answer.failed) == (True, True)

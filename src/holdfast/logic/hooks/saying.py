@@ -1,6 +1,6 @@
 """The JSON that a hook answers with: every field that decides something is checked, and what is wrong is never a yes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -12,6 +12,12 @@ from holdfast.vocab.event import Decision
 _CALL_FIELDS: Final = ("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")
 _BEHAVIOUR: Final[Mapping[str, Decision]] = {"allow": "allow", "deny": "deny"}
 _PERMISSION: Final[Mapping[str, Decision]] = {"allow": "allow", "deny": "deny", "ask": "ask", "defer": "ask"}
+_MISPLACED: Final[Mapping[str, Sequence[str]]] = {
+    "": ("continue", "decision", "hookSpecificOutput"),
+    "PreToolUse": ("permissionDecision", "updatedInput"),
+    "PermissionRequest": ("decision",),
+}
+"""What decides, by where it stands: in the answer itself, and in what is specific to an event."""
 _UNUSED: Final = (
     *("sessionTitle", "initialUserMessage", "watchPaths", "reloadSkills", "classifierContext", "updatedPermissions"),
 )
@@ -43,6 +49,8 @@ class Said(Struct):
 def read_said(event: str, content: Mapping[str, object]) -> Said:
     """Read an answer. What is wrong with it is listed, and what was understood stands beside it."""
     said = Said(event)
+    if EVENTS[event].decides:
+        said.problems.extend(_misplaced(event, content))
     _universal(said, content)
     _top_level(said, content)
     own = content.get("hookSpecificOutput")
@@ -60,6 +68,21 @@ def read_said(event: str, content: Mapping[str, object]) -> Said:
     if reader := _SPECIFIC.get(event):
         reader(said, own)
     return said
+
+
+def _misplaced(event: str, content: Mapping[str, object]) -> Iterator[str]:
+    """Words that decide, spelled otherwise or in another place than where they are read."""
+    own = content.get("hookSpecificOutput")
+    names = {_plainly(name): name for known in _MISPLACED.values() for name in known}
+    for place, known in ((content, _MISPLACED[""]), (own, _MISPLACED.get(event, ()))):
+        for name in place if isinstance(place, Mapping) else ():
+            meant = names.get(_plainly(name))
+            if meant is not None and name not in known and (place is own or name not in _CALL_FIELDS):
+                yield f"{name}: it decides nothing here."
+
+
+def _plainly(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def _universal(said: Said, content: Mapping[str, object]) -> None:
