@@ -10,7 +10,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.config.following import command_text
+from holdfast.config.hook_commands import command_text
 from holdfast.config.own_runs import OwnRuns
 from holdfast.config.survey import Survey, drifted
 from holdfast.logic.hooking import added_by_hook

@@ -57,6 +57,12 @@ HOOKS: dict[str, tuple[str, dict[str, str], bool]] = {
     "a package of the folder": ("npx --no-install prettier", {"node_modules/.bin/prettier": SHELL}, True),
     "a text for Node.js": ("node -e 'require(\"left\")'", {"node_modules/left/index.js": ""}, True),
     "what a makefile says": ("make -s guard", {"Makefile": "guard:\n\ttouch ran\n"}, True),
+    "a makefile of another name": ("make -s -fci.mk guard", {"ci.mk": "guard:\n\ttouch ran\n"}, True),
+    "a script without its ending": (
+        "node tools/guard",
+        {"tools/guard.js": 'require("fs").writeFileSync("ran", "")'},
+        True,
+    ),
     "the project's tests": ("pytest -q", {"tests/test_a.py": MARK}, True),
     "the project's tests, as a module": ("python3 -m pytest -q", {"conftest.py": MARK}, True),
     "a text for Python": ('python3 -c "import json,sys; json.load(sys.stdin)"', {"json.py": MARK}, False),

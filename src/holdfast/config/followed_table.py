@@ -24,6 +24,18 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
     code: str = ""
     modules: str = ""
     language: str = ""
+    endings: tuple[str, ...] = ()
+
+
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a program is told what it runs: see `followed.toml`."""
+
+    files: tuple[str, ...]
+    flags: str = ""
+    file: str = ""
+    folder: str = ""
+    words: str = ""
+    brings: bool = False
 
 
 class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +53,7 @@ class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
     modules: frozenset[str]
     imports: frozenset[str]
     scripts: Mapping[str, Script]
-    manifests: Mapping[str, tuple[str, ...]]
+    manifests: Mapping[str, Manifest]
     projects: Mapping[str, tuple[str, ...]]
     """Followed for the person's own programs alone."""
     fetching: Mapping[str, tuple[str, ...]]

@@ -5,7 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from holdfast.config.followed_table import NotFollowed, command_table
+from msgspec import Struct
+
+from holdfast.config.followed_table import Manifest, NotFollowed, command_table
 from holdfast.logic.unasked.scripts import is_awk_program, is_sed_script
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -36,12 +38,66 @@ def require_words(name: str, rest: Sequence[str | None]) -> None:
             len(rest) > 1 and rest[-2] is None and rest[0] in (None, "!")
         ):
             raise NotFollowed("it looks at a variable whose name the shell evaluates")
+        case "osascript" if any(word != "-e" for word in rest[::2]):
+            raise NotFollowed("it runs a script")
+        case "git" if "config" in rest[:1] and len([word for word in rest if word is None or word[:1] != "-"]) > 2:
+            raise NotFollowed("git config may name a program")
         case "sed":
             _require_sed(rest)
         case "awk" | "gawk" | "mawk":
             _require_awk(rest)
         case _ if name in command_table().wrappers:
             _require_wrapper(name, rest)
+
+
+class ManifestWords(Struct, frozen=True):
+    """What the words of a program name that is told by files what to run."""
+
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+
+def manifest_words(manifest: Manifest, rest: Sequence[str | None]) -> ManifestWords:
+    """The files and folders in its words. Raise `NotFollowed` for flags and values that may have it run something else."""
+    files: list[str | None] = []
+    folders: list[str | None] = []
+    others: list[str] = []
+    words = iter(rest)
+    for word in words:
+        if word is None:
+            raise NotFollowed("a word of it is known only when it runs")
+        if word == "--" and manifest.words:
+            break
+        for pattern, into in ((manifest.file, files), (manifest.folder, folders)):
+            if pattern and (hit := re.fullmatch(f"(?:{pattern})(?P<value>.*)", word, re.DOTALL)):
+                into.append(hit["value"].removeprefix("=") or next(words, None))
+                break
+        else:
+            _require_harmless(manifest, word)
+            others += () if word.startswith("-") else (word,)
+    if manifest.words and not re.fullmatch(manifest.words, others[0] if others else ""):
+        raise NotFollowed("what it runs with these words is not known")
+    if None in files or None in folders:
+        raise NotFollowed("a word of it is known only when it runs")
+    return ManifestWords(tuple(filter(None, files)), tuple(filter(None, folders)))
+
+
+def _require_harmless(manifest: Manifest, word: str) -> None:
+    name, equals, value = word.partition("=")
+    if word.startswith("-"):
+        if not re.fullmatch(manifest.flags, word):
+            raise NotFollowed(f"what {word!r} has it run is not known")
+    elif equals and (command_table().steers(name) or not re.fullmatch(r"[\w.,:@%-]*", value)):
+        raise NotFollowed(f"what {word!r} has it run is not known")
+
+
+def fetches_unnamed(name: str, rest: Sequence[str | None]) -> bool:
+    """Whether a program may write files that no word of it names."""
+    if name == "wget":
+        return not {"-O", "-qO", "-O-", "-qO-"} & set(rest)
+    return name == "curl" and any(
+        word is None or re.match(r"-[A-Za-z0-9#]*[OJK]|--(?:remote|config|output-d)", word) for word in rest
+    )
 
 
 def require_python(tree: ast.AST, text: str) -> None:

@@ -8,23 +8,21 @@ import ast
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from holdfast.config.followed_shell import below, require_commands, text_of
-from holdfast.config.followed_table import NotFollowed, Unknown, command_table
-from holdfast.config.followed_words import require_python, require_words
+from holdfast.config.followed_table import Manifest, NotFollowed, Unknown, command_table
+from holdfast.config.followed_words import fetches_unnamed, manifest_words, require_python, require_words
 from holdfast.config.mentions import PROJECT_VARIABLE
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 _HOME: Final = re.compile(r"\$(?:HOME\b|\{HOME\})")
-_TOP: Final = re.compile(r"\$\(git rev-parse --show-toplevel\)")
+_TOP: Final = "$(git rev-parse --show-toplevel)"
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\\\\.", re.DOTALL)
 _PATTERN: Final = re.compile(r"[*?\[{]")
 """What makes several words of one, where it is not quoted."""
@@ -57,75 +55,13 @@ def followed(
     return tuple(dict.fromkeys(look.found))
 
 
-class HookCommand(Struct, frozen=True):
-    """A program that the settings name for a hook."""
-
-    command: str
-    args: tuple[str, ...] | None
-    bash: bool
-    variables: frozenset[str]
-    """Those that are set for it."""
-    fetches: bool = False
-    """As in `followed`."""
-
-    @property
-    def text(self) -> str:
-        """What tells it from others."""
-        return command_text(self.command, self.args)
-
-    def files(self, bases: tuple[Path, ...], home: Path) -> tuple[Path, ...]:
-        """As `followed`."""
-        if not self.bash:
-            raise NotFollowed("it is written for another shell than bash")
-        if steered := sorted(filter(command_table().steers, self.variables)):
-            raise NotFollowed(f"the settings set {steered[0]} for it")
-        return followed(self.command, self.args, bases, home, fetches=self.fetches)
-
-
-def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookCommand]:
-    """The programs in a section of hooks, however it is nested. `variables` are set for all of them."""
-    waiting = [hooks]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            waiting += each.values()
-            command, args, own = each.get("command"), each.get("args"), each.get("env")
-            if isinstance(command, str):
-                yield HookCommand(
-                    command=command,
-                    args=tuple(map(str, args)) if isinstance(args, list) else None,
-                    bash=each.get("shell", "bash") == "bash",
-                    variables=variables.union(map(str, own) if isinstance(own, Mapping) else ()),
-                )
-        elif isinstance(each, list | tuple):
-            waiting += each
-
-
-def server_commands(servers: object) -> Iterator[HookCommand]:
-    """The programs of MCP servers: each is started as it is, without a shell."""
-    for each in servers.values() if isinstance(servers, Mapping) else ():
-        if isinstance(each, Mapping) and isinstance(command := each.get("command"), str) and command:
-            args, own = each.get("args"), each.get("env")
-            yield HookCommand(
-                command=command,
-                args=tuple(map(str, args)) if isinstance(args, list) else (),
-                bash=True,
-                variables=frozenset(map(str, own) if isinstance(own, Mapping) else ()),
-                fetches=True,
-            )
-
-
-def command_text(command: str, args: Sequence[str] | None) -> str:
-    """What tells a hook's program from others: the words that it is started with."""
-    return " ".join((command, *(args or ())))
-
-
 class CommandLook:
     """One look at a command."""
 
     def __init__(self, bases: tuple[Path, ...], home: Path, *, fetches: bool = False) -> None:
         self.found: list[Path] = []
         self._bases = bases
+        self._first = len(bases)
         self._home = home
         self._fetches_packages = fetches
         self._written: list[str | None] = []
@@ -136,15 +72,14 @@ class CommandLook:
             self.shell(command, _DEEPEST)
         else:
             words = [PROJECT_VARIABLE.sub(".", word) for word in (command, *args)]
-            self.program([None if "${" in word else word for word in words], _DEEPEST)
+            self.program([None if "${" in word else _literal(word) for word in words], _DEEPEST)
         self._require_unwritten()
 
     def shell(self, text: str, depth: int) -> None:
         """Follow every program in a text."""
         if not depth:
             raise NotFollowed("it is nested too deep")
-        text = _HOME.sub(lambda _: str(self._home), _TOP.sub(".", PROJECT_VARIABLE.sub(".", text)))
-        content = text.encode("utf-8", "replace")
+        content = self._filled(text.encode("utf-8", "replace"))
         root = _parser().parse(content).root_node
         if root.has_error:
             raise NotFollowed("it cannot be read with certainty")
@@ -161,6 +96,17 @@ class CommandLook:
             if node.type == "command":
                 self.program(_words(node, content), depth)
 
+    def _filled(self, content: bytes) -> bytes:
+        """The text with the folders in place of what stands for them; in single quotes nothing does."""
+        pieces, done = list[bytes](), 0
+        for node in below(_parser().parse(content).root_node):
+            text = text_of(node, content)
+            folder = "." if PROJECT_VARIABLE.fullmatch(text) or text == _TOP else str(self._home)
+            if node.start_byte >= done and node.type in _DYNAMIC and (folder == "." or _HOME.fullmatch(text)):
+                pieces += (content[done : node.start_byte], folder.encode("utf-8", "surrogateescape"))
+                done = node.end_byte
+        return b"".join((*pieces, content[done:]))
+
     def program(self, words: Sequence[str | None], depth: int) -> None:
         """Follow one program with its words; None stands for a word that is known only when it runs."""
         table, (name, *rest) = command_table(), words or (None,)
@@ -169,6 +115,10 @@ class CommandLook:
         short = os.path.basename(name)
         script = short if short in table.scripts else _VERSION.sub("", short)
         self._require_words(short, rest)
+        if short == "git" and len(self._bases) > self._first:
+            self._repositories()
+        if fetches_unnamed(short, rest):
+            self._written.append(None)
         if short in table.writers:
             self._written += (word for word in rest if word is None or not word.startswith("-"))
         if "/" in name:
@@ -180,7 +130,7 @@ class CommandLook:
         elif script in table.scripts:
             self._script(script, rest, depth)
         elif short in table.manifests:
-            self._manifest(table.manifests[short], rest)
+            self._told(table.manifests[short], rest)
         elif short == "npx":
             self._package(rest)
         elif short in table.subcommands:
@@ -222,6 +172,16 @@ class CommandLook:
         into = self._at(rest[0])
         self._bases = tuple(dict.fromkeys((*self._bases, *into)))
 
+    def _repositories(self) -> None:
+        """git obeys a repository in a folder that the command goes to."""
+        for base in self._bases[self._first :]:
+            for folder in (base, *base.parents):
+                if folder == self._bases[0] or not folder.is_relative_to(self._bases[0]):
+                    break
+                if os.path.lexists(folder / ".git") or os.path.lexists(folder / "HEAD"):
+                    raise NotFollowed(f"git obeys another repository in {str(folder)!r}")
+                self.found += (folder / ".git", folder / "HEAD")
+
     def _script(self, name: str, rest: Sequence[str | None], depth: int) -> None:
         kind = command_table().scripts[name]
         for at, word in enumerate(rest):
@@ -233,8 +193,8 @@ class CommandLook:
             if kind.modules and re.fullmatch(kind.modules, word):
                 self._module(value)
                 return self._require_known(value, command_table().modules)
-            if not word.startswith("-"):
-                return self._file(word)
+            if not word.startswith(("-", "+")):
+                return self._resolved(word, kind.endings) if kind.endings else self._file(word)
             if not re.fullmatch(kind.flags, word):
                 break
         raise NotFollowed(f"what {name} reads is known only when it runs")
@@ -298,6 +258,16 @@ class CommandLook:
                 yield from (place.with_name(f"{place.name}.py"), place / "__init__.py")
             yield base.joinpath(*parts) / "__main__.py"
 
+    def _told(self, manifest: Manifest, rest: Sequence[str | None]) -> None:
+        """A program that files of known names tell what to run, or files and folders that its words name."""
+        named = manifest_words(manifest, rest)
+        self._manifest(manifest.files, rest)
+        if manifest.brings:
+            self.bring(rest)
+        for word in named.files:
+            self._file(word)
+        self.found += (place / name for word in named.folders for place in self._at(word) for name in manifest.files)
+
     def _manifest(self, names: Sequence[str], rest: Sequence[str | None]) -> None:
         if any(word is None for word in rest):
             raise NotFollowed("a word of it is known only when it runs")
@@ -328,14 +298,27 @@ class CommandLook:
             raise NotFollowed("npx runs what it fetches")
         self.found += installed
 
+    def _resolved(self, word: str, endings: Sequence[str]) -> None:
+        """A file that is found by the beginning of its name, and in a folder."""
+        if not {"/", "."} & set(word):
+            raise NotFollowed(f"{word!r} may be a command of the program's own")
+        self._file(word)
+        for path in self._at(word):
+            if os.path.lexists(path / "package.json"):
+                raise NotFollowed("what runs of a package is known only when it runs")
+            self.found += (path / "package.json", *(path / f"index{end}" for end in endings))
+            self.found += (path.with_name(f"{path.name}{end}") for end in endings if path not in self._bases)
+
     def _file(self, word: str) -> None:
         for path in self._at(word):
+            if {"dev", "proc"} & set(path.parts[1:2]):
+                raise NotFollowed("what it reads is known only when it runs")
             self.found.append(path / "__main__.py" if path.is_dir() else path)
 
     def _at(self, word: str) -> tuple[Path, ...]:
         if "\0" in word or len(word) > os.pathconf("/", "PC_PATH_MAX"):
             raise NotFollowed("a word of it is no path")
-        word = f"{self._home}{word[1:]}" if word.startswith("~/") else word
+        word = f"{self._home}{word[1:]}" if re.match(r"~(/|$)", word) else word
         return tuple(dict.fromkeys(Path(os.path.normpath(base / word)) for base in self._bases))
 
 
@@ -365,7 +348,14 @@ def _word(node: "Node", content: bytes) -> str | None:
         words = shlex.split(text) if any(quote in text for quote in "\"'\\") else [text]
     except ValueError:
         return None
-    return words[0] if len(words) == 1 and not text.startswith(("$'", '$"')) else None
+    if len(words) != 1 or text.startswith(("$'", '$"')) or re.match(r"~[^/]", text):
+        return None
+    return words[0] if text.startswith("~") else _literal(words[0])
+
+
+def _literal(word: str) -> str:
+    """A word in which `~` stands for itself."""
+    return f"./{word}" if word.startswith("~") else word
 
 
 @cache

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-PROJECT_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_PROJECT_DIR|HOLDFAST_PROJECT_DIR|PWD)(?:\}|\b)")
+PROJECT_VARIABLE: Final = re.compile(
+    r"\$(?:(?P<braced>\{)?(?:CLAUDE_PROJECT_DIR|HOLDFAST_PROJECT_DIR|PWD)(?(braced)\}|\b))"
+)
 _HOME: Final = re.compile(r"^(?:~|\$HOME|\$\{HOME\})(?=/)")
 _BETWEEN: Final = re.compile(r"[\s;|&()<>=`'\",\[\]{}]+")
 _DEEPEST: Final = 4

@@ -16,7 +16,8 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.config.followed_table import NotFollowed, Unknown, command_table
-from holdfast.config.following import CommandLook, command_text
+from holdfast.config.following import CommandLook
+from holdfast.config.hook_commands import command_text
 from holdfast.config.mentions import mentioned
 
 _ELSEWHERE: Final = Path("/nonexistent/elsewhere")
@@ -177,7 +178,8 @@ class _OwnLook(CommandLook):
 
     def _bring_all(self, name: str, rest: tuple[str | None, ...]) -> None:
         self.bring(rest)
-        self._manifest((*command_table().manifests.get(name, ()), "package.json"), rest)
+        manifest = command_table().manifests.get(name)
+        self._manifest((*(manifest.files if manifest else ()), "package.json"), rest)
 
     def _project(self, files: Sequence[str], name: str, rest: tuple[str | None, ...]) -> None:
         """What a project of these files says, unless the program is told of a folder elsewhere or asked for something else."""

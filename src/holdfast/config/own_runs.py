@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from holdfast.config.contents import ABSENT, Contents
-from holdfast.config.following import command_text
+from holdfast.config.hook_commands import command_text
 from holdfast.config.own_programs import is_stranger, own_program
 from holdfast.config.survey import OWN, Survey
 from holdfast.config.trust import WorkspaceTrust

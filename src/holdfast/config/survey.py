@@ -22,9 +22,10 @@ from holdfast.config.claim_words import (
 )
 from holdfast.config.contents import MOST_BYTES, MOST_FILES, Contents, sha
 from holdfast.config.followed_table import NotFollowed
-from holdfast.config.following import HookCommand, followed, hook_commands, server_commands
+from holdfast.config.following import followed
 from holdfast.config.git_folders import TooMany, own_folders, submodules
 from holdfast.config.git_keys import Unclear, program_keys
+from holdfast.config.hook_commands import HookCommand, hook_commands, server_commands
 from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
 from holdfast.config.layer_file import LayerFile, changes_of, servers_of
 from holdfast.config.mentions import mentioned

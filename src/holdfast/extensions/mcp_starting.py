@@ -4,7 +4,7 @@ import dataclasses
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from holdfast.config.following import command_text
+from holdfast.config.hook_commands import command_text
 from holdfast.config.own_runs import OwnRun, OwnRuns
 from holdfast.config.survey import drifted
 from holdfast.mcp.means import Programs
