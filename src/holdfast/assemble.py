@@ -36,7 +36,7 @@ from holdfast.logic.hooks.spec import HookSpec
 from holdfast.logic.parts import clean, digest
 from holdfast.logic.permissions import rule_about
 from holdfast.logic.redact import Redactor
-from holdfast.logic.variables import filled_in
+from holdfast.logic.variables import filled_in, secret_values
 from holdfast.models import Models
 from holdfast.offspring import agent_runner, child_opener
 from holdfast.opening import Prepared, prepare
@@ -184,7 +184,7 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
     if options.trace is not None:
         return options.trace
     folder = trace_folder(store.url)
-    known = Redactor(exact=options.keys.values(os.environ))
+    known = Redactor(exact=(*options.keys.values(os.environ), *secret_values(os.environ)))
     trace: Trace = NoTrace() if folder is None else FileTrace(folder, redactor=known)
     stack.push_async_callback(_shielded, trace.close)
     return trace
@@ -246,7 +246,7 @@ async def _built(
     hands = Hands(ground, options.rules, outputs, options.tool_environment, options.keys, asked_for=asked_for)
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
-    mask = Mask(options.keys.values(os.environ))
+    mask = Mask(options.keys.values(os.environ), secret_values(os.environ))
     instructions = mask.instructions(kit.instructions.text if kit is not None else _told(options, prepared))
     schemas = msgspec.json.encode(toolset.specs())
     own_hooks, functions = registered(options.hooks)

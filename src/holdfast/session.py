@@ -83,8 +83,8 @@ class Session(Commanding):
 
     @property
     def redactor(self) -> Redactor:
-        """Takes secrets out of what is shown to others: what looks like one, and the keys that the session knows of."""
-        return self._world.mask.redactor
+        """Takes secrets out of what is shown to others: what looks like one, known keys, and variables that are called secrets."""
+        return self._world.mask.shown
 
     # --- talking -----------------------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,21 @@ def test_sec_l2_no_key_goes_to_another_program(kind: str, talked: Door, tmp_path
         assert numbers == sorted(numbers)
 
 
+@pytest.mark.parametrize("kind", ["events", "stream-json", "json"])
+def test_a_variable_that_is_called_a_secret_goes_to_no_other_program_and_into_no_trace(
+    kind: str, talked: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the name of the variable tells that the word is one."""
+    word = "plain7secretWord.Zed"
+    monkeypatch.setenv("GITHUB_TOKEN", word)
+    model = talked.script({"text": f"It is {word}, I think.", "chunk": 7})
+    done = talked.run("-p", f"Is it {word}?", "--model", model, "--output-format", kind)
+
+    assert (done.code, word in done.out, "[REDACTED]" in done.out) == (0, False, True)
+    traces = [path.read_text() for path in talked.folder.rglob("*.trace/*") if path.is_file()]
+    assert [word in trace for trace in traces] == [False]
+
+
 def test_sec_l2_no_key_is_shown_of_a_log(talked: Door, tmp_path: Path) -> None:
     talked.run(
         "-p", f"Is it {TYPED}?", "--model", f"scripted:{tmp_path}/script.yaml", "--allow", "Bash", "--session-id", "s1"

@@ -11,7 +11,7 @@ from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import load_layers
 from holdfast.logic.redact import Redactor
 from holdfast.logic.told_values import LEAST
-from holdfast.logic.variables import is_secret_variable
+from holdfast.logic.variables import secret_values
 from holdfast.vocab.errors import UserError
 
 
@@ -32,6 +32,5 @@ async def redactor_of(place: Place) -> Redactor:
 async def _values(place: Place, *, bare: bool) -> tuple[str, ...]:
     layered = await load_layers(Path(place.cwd or "."), bare=bare)
     keys = await anyio.to_thread.run_sync(known_keys, layered.settings, layered, place.url)
-    named = (value.strip() for name, value in os.environ.items() if is_secret_variable(name))
-    values = (*keys.values(os.environ), *(each for each in named if not each.startswith("/")))
+    values = (*keys.values(os.environ), *secret_values(os.environ))
     return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.logic.redact import is_secret_key, looks_secret
+from holdfast.logic.told_values import LEAST
 
 _SHORT: Final = frozenset(("dsn", "pass", "pat", "pw", "sk"))
 """How the names of variables end that hold a secret, where no key of an object would be called so."""
@@ -21,6 +22,12 @@ def filled_in(text: str, variables: Mapping[str, str]) -> str:
 def is_secret_variable(name: str) -> bool:
     """Whether a variable of this name holds a secret: `STRIPE_SK` and `DATABASE_URL` do, `PATH` does not."""
     return is_secret_key(name) or re.split(r"[^a-z0-9]+", name.lower())[-1] in _SHORT
+
+
+def secret_values(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables that are called secrets, as far as they are no paths and long enough to be looked for anywhere."""
+    values = (value.strip() for name, value in environment.items() if is_secret_variable(name))
+    return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST and not each.startswith("/")))
 
 
 def secret_variable(variables: Mapping[str, str]) -> str:

@@ -24,9 +24,10 @@ _SHOWN: Final = ("text", "name")
 class Mask:
     """Hides known values in what enters a step and in what is shown meanwhile."""
 
-    def __init__(self, values: Sequence[str] = ()) -> None:
-        """Hide `values`; without any, nothing is hidden."""
+    def __init__(self, values: Sequence[str] = (), others: Sequence[str] = ()) -> None:
+        """Hide `values`; without any, nothing is hidden. `others` are hidden from those alone who are shown what was said."""
         self.redactor = Redactor(exact=values)
+        self.shown = Redactor(exact=(*values, *others))
         self._hides = bool(values)
         self._told: dict[str, Moved] = {}
         """Instructions with something to hide, by the name of their blob, and what is told in their place."""
