@@ -176,6 +176,10 @@ def test_what_runs_is_found(tmp_path: Path, command: str, files: tuple[str, ...]
         "cat ev*.sh > x.sh; sh x.sh; rm x.sh",
         'cat ev*.sh > "$X"; sh x.sh',
         "cat ev*.sh | tee x.sh; ./x.sh",
+        "ln -s scripts/x.sh; ./x.sh; rm x.sh",
+        "cp --target-directory=bin scripts/x.sh; bin/x.sh",
+        "curl -sox.sh http://host/; sh x.sh",
+        "uniq scripts/y x.sh; sh x.sh",
         # modules that run what they find
         "python3 -m pytest -q",
         "python3 -m timeit 'import hookmod'",
@@ -197,6 +201,7 @@ def test_what_cannot_be_told_is_refused(tmp_path: Path, command: str) -> None:
 
 def test_a_command_with_arguments_is_no_shell_text(tmp_path: Path) -> None:
     assert followed("bash", ("scripts/a b.sh", "$X"), (tmp_path,), tmp_path) == (tmp_path / "scripts/a b.sh",)
+    assert followed("bash", ("$PWD/check.sh",), (tmp_path,), tmp_path) == (tmp_path / "$PWD/check.sh",)
     assert followed("~/check.sh", (), (tmp_path,), tmp_path) == (tmp_path / "~/check.sh",)
     with pytest.raises(NotFollowed):
         followed("./a; ./b", ("x",), (tmp_path,), tmp_path) and followed("npx", ("x",), (tmp_path,), tmp_path)

@@ -1,6 +1,7 @@
 """Words and texts with which programs that usually run nothing run something."""
 
 import ast
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -89,6 +90,18 @@ def _require_harmless(manifest: Manifest, word: str) -> None:
             raise NotFollowed(f"what {word!r} has it run is not known")
     elif equals and (command_table().steers(name) or not re.fullmatch(r"[\w.,:@%-]*", value)):
         raise NotFollowed(f"what {word!r} has it run is not known")
+
+
+def written_by(rest: Sequence[str | None]) -> Iterator[str | None]:
+    """What a program may write that writes files of its words: with `ln -s a/b` that is `b`, with `-ox` and `--output=x` it is `x`."""
+    for word in rest:
+        if word is None or not word.startswith("-"):
+            yield word
+            yield from (os.path.basename(word),) if word and os.path.basename(word) else ()
+        elif word.startswith("--"):
+            yield from (word.partition("=")[2],) if not word.endswith("=") and "=" in word else ()
+        else:
+            yield from (word[at:] for at in range(2, len(word)))
 
 
 def fetches_unnamed(name: str, rest: Sequence[str | None]) -> bool:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.config.followed_shell import below, require_commands, text_of
 from holdfast.config.followed_table import Manifest, NotFollowed, Unknown, command_table
-from holdfast.config.followed_words import fetches_unnamed, manifest_words, require_python, require_words
+from holdfast.config.followed_words import fetches_unnamed, manifest_words, require_python, require_words, written_by
 from holdfast.config.mentions import PROJECT_VARIABLE
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 _HOME: Final = re.compile(r"\$(?:HOME\b|\{HOME\})")
+_FILLED: Final = re.compile(r"\$\{(?:CLAUDE|HOLDFAST)_PROJECT_DIR\}")
+"""What is filled in where no shell does."""
 _TOP: Final = "$(git rev-parse --show-toplevel)"
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\\\\.", re.DOTALL)
 _PATTERN: Final = re.compile(r"[*?\[{]")
@@ -71,7 +73,7 @@ class CommandLook:
         if args is None:
             self.shell(command, _DEEPEST)
         else:
-            words = [PROJECT_VARIABLE.sub(".", word) for word in (command, *args)]
+            words = [_FILLED.sub(".", word) for word in (command, *args)]
             self.program([None if "${" in word else _literal(word) for word in words], _DEEPEST)
         self._require_unwritten()
 
@@ -120,7 +122,7 @@ class CommandLook:
         if fetches_unnamed(short, rest):
             self._written.append(None)
         if short in table.writers:
-            self._written += (word for word in rest if word is None or not word.startswith("-"))
+            self._written += written_by(rest)
         if "/" in name:
             self.found += (path for path in self._at(name) if path.is_relative_to(self._bases[0]))
         if name == "cd":
