@@ -132,7 +132,8 @@ what counts here and what is wrong with it. Both take `--settings FILE`, `--trus
   read counts as matching everything; such a hook may refuse, and may not allow or change anything.
 - **Hooks of a workspace do nothing until it is trusted**, in `-p` too. One of yours that would run a file of it (`./guard.sh`) is held
   until then, and when that file changes: it refuses what it stands guard over.
-- Where a hook decides, output of more than a megabyte, an answer behind other text and one that says something twice are failures.
+- Where a hook decides, output of more than a megabyte, an answer behind other text, one that says something twice
+  and one with a word that decides in another spelling or place (`permission_decision`) are failures.
 - **No file replaces another's hooks.** All of them run; `disableAllHooks` of a project reaches the project's own.
 - **A hook's yes is small.** It skips the question to a person, nothing else: what rules deny stays denied, and what
   rules or other hooks ask about, and everything else that needs a person, is asked, at `PreToolUse` and at `PermissionRequest` alike.
