@@ -199,6 +199,15 @@ def test_what_cannot_be_told_is_refused(tmp_path: Path, command: str) -> None:
         followed(command, None, (tmp_path,), tmp_path)
 
 
+def test_a_package_outside_of_the_project_is_nothing_of_it(tmp_path: Path) -> None:
+    (tmp_path / "tool").mkdir()
+    (tmp_path / "tool/package.json").touch()
+
+    found = followed(f"node {tmp_path}/tool", None, (tmp_path / "project",), tmp_path)
+
+    assert not any(path.is_relative_to(tmp_path / "project") for path in found)
+
+
 def test_a_command_with_arguments_is_no_shell_text(tmp_path: Path) -> None:
     assert followed("bash", ("scripts/a b.sh", "$X"), (tmp_path,), tmp_path) == (tmp_path / "scripts/a b.sh",)
     assert followed("bash", ("$PWD/check.sh",), (tmp_path,), tmp_path) == (tmp_path / "$PWD/check.sh",)

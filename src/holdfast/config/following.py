@@ -306,7 +306,7 @@ class CommandLook:
             raise NotFollowed(f"{word!r} may be a command of the program's own")
         self._file(word)
         for path in self._at(word):
-            if os.path.lexists(path / "package.json"):
+            if path.is_relative_to(self._bases[0]) and os.path.lexists(path / "package.json"):
                 raise NotFollowed("what runs of a package is known only when it runs")
             self.found += (path / "package.json", *(path / f"index{end}" for end in endings))
             self.found += (path.with_name(f"{path.name}{end}") for end in endings if path not in self._bases)
