@@ -4,6 +4,7 @@ import importlib
 from pathlib import Path
 from typing import Any, Final
 
+from backstay.stores.disk_errors import open_regular
 from backstay.vocab.errors import UserError
 
 _PLAIN: Final = b"SQLite format 3\0"
@@ -12,7 +13,7 @@ _PLAIN: Final = b"SQLite format 3\0"
 def holds_key(store: Path, service: str, user: str) -> bool:
     """Whether the keyring has an entry for the store at `store`. It is asked only where it is installed and the store is encrypted."""
     try:
-        with store.open("rb") as file:
+        with open_regular(store) as file:
             encrypted = file.read(len(_PLAIN)) not in (_PLAIN, b"")
     except OSError:
         return False

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from backstay.config.former_keys import holds_key, move_key
+from backstay.config.json_document import LARGEST, read_regular
 from backstay.config.locations import MANAGED, claude_dir, data_folder, home_dir
 from backstay.config.move_folder import Blocked, holds_sessions, move_folder, was_moved
 from backstay.config.person import require_person
@@ -214,7 +215,7 @@ def _mentions(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerItem]
         folder / name for folder in (*folders, root / ".claude", claude_dir(environment)) for name in _SETTINGS
     ):
         try:
-            lines = path.read_text("utf-8", "replace").splitlines()
+            lines = read_regular(path, LARGEST)[0].decode("utf-8", "replace").splitlines()
         except OSError:  # not there; whoever reads it for use says what is wrong with it
             continue
         for number, line in enumerate(lines, 1):

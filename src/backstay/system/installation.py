@@ -57,6 +57,6 @@ def _head(git: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8", "replace").strip()
+        return path.read_text("utf-8", "replace").strip() if path.is_file() else ""  # never wait for a pipe
     except OSError:
         return ""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.format import Encoder, Format, HttpRequest
-from backstay.providers.http.failures import CONNECT_S, named, problem_of, redirected
+from backstay.providers.http.errors import CONNECT_S, named, problem_of, redirected
 from backstay.providers.http.response import HttpAnswer
 from backstay.providers.http.tap import Trail
 from backstay.providers.registry import is_loopback
