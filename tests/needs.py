@@ -1,10 +1,22 @@
-"""What some tests need of the machine. Those that lack it are skipped, with the reason."""
+"""What some tests need of the machine that our own files cannot install. Those that lack it are skipped, with the reason.
+
+A run says first what is missing, and last how many tests that cost. With `BACKSTAY_NEEDS=all` a missing program fails the run.
+"""
 
 import shutil
 import subprocess
 from functools import cache
 from typing import Final
 
+PROGRAMS: Final = {
+    "git": "there is no git",
+    "bash": "needs bash",
+    "dash": "needs dash",
+    "strace": "needs strace",
+    "bwrap": "bubblewrap is not installed",
+    "npx": "npx is not here",
+}
+"""Programs that tests need, and what the tests that are skipped without one say."""
 TRACED_SANDBOX: Final = ("strace", "unshare", "taskset", "bash", "dash", "git")
 """Programs with which commands are run under a tracer."""
 _SPACES: Final = (
@@ -18,6 +30,16 @@ _SPACES: Final = (
     "--fork",
     "--mount-proc",
 )
+
+
+def missing_programs() -> list[str]:
+    """Name the programs that are not on this machine."""
+    return [program for program in PROGRAMS if shutil.which(program) is None]
+
+
+def is_skipped_for_want(reason: str) -> bool:
+    """Whether a test was skipped because a program is missing."""
+    return any(PROGRAMS[program] in reason for program in missing_programs())
 
 
 @cache
