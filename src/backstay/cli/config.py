@@ -113,7 +113,6 @@ def instructions(cwd: Path, trust: bool, as_json: bool, whole: bool) -> int:
     backstay config instructions --cwd ~/src/project
     backstay config instructions --whole
     """
-    # MERGED
 
     show_instructions(cwd, as_json=as_json, trust=trust or None, whole=whole)
     return 0

@@ -96,7 +96,6 @@ def grants(cwd: Path, remove: tuple[str, ...], clear: bool, as_json: bool) -> in
     backstay permissions grants --remove 'Bash(npm test *)'
     backstay permissions grants --clear
     """
-    # MERGED
 
     if remove and clear:
         raise click.UsageError("--clear takes all of them back: say that or --remove.")

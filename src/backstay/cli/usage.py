@@ -20,8 +20,6 @@ from backstay.vocab.specs import Usage
 if TYPE_CHECKING:
     from backstay.ports import EventStore
     from backstay.providers.catalog import ModelOverride
-
-    # MERGED
     from backstay.vocab.event import Recorded
     from backstay.vocab.specs import SessionMeta
 
@@ -71,7 +69,6 @@ def starting(since: str, now: datetime) -> int:
 
 async def _usage(place: StoreLocation, *, since: str, by: "By | None", as_json: bool) -> int:
     from backstay.config.settings import load_settings
-    # MERGED
 
     start = starting(since, datetime.now(UTC))
     models = load_settings().models
@@ -96,8 +93,6 @@ class _Found(Struct):
 async def _gather(store: "EventStore", start: int, models: "Overrides") -> _Found:
     """What sessions used since `start`. A fork comes after what it was copied from, so that the copy is not counted again."""
     from backstay.ports import SessionQuery
-
-    # MERGED
     from backstay.vocab.errors import BackstayError
 
     metas = [meta for meta in await store.list(SessionQuery(include_children=True)) if meta.updated >= start]
@@ -143,8 +138,6 @@ def _calls(
     """The model calls among `records`. What children spent is in their own logs."""
     from backstay.logic.budget import cost
     from backstay.providers.catalog import facts_of
-
-    # MERGED
     from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied
     from backstay.vocab.events.limits import Compacted
     from backstay.vocab.ids import provider_of
@@ -193,8 +186,6 @@ def _as_json(found: _Found, groups: "Iterable[By]", start: int) -> dict[str, obj
 
 def _show(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
     import shutil
-
-    # MERGED
 
     total = ledger.total
     if not total.calls:

@@ -77,12 +77,8 @@ def _pieces(log: PagedLog, kind: Format, redactor: Redactor) -> Iterator[str]:
 
             return workflow_text(log, redactor)
         case "json":
-            # MERGED
-
             return record_text(log, redactor)
         case "markdown" | "html":
-            # MERGED
-
             return page(log, kind, redactor=redactor)
         case _:
             assert_never(kind)

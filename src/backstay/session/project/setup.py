@@ -71,7 +71,7 @@ def forking(kit: ProjectContext | None) -> frozenset[str]:
     return frozenset(each.name for each in kit.found.for_model if each.fork) if kit is not None else frozenset()
 
 
-def _look(options: Options, **about: Any) -> "Discovery":  # Any: the keywords of `look_around`, which checks them
+def _look(options: Options, **about: Any) -> "Discovery":  # Any: the keywords of `discover`, which checks them
     from backstay.session.project.discover import discover  # noqa: PLC0415 - much to load; here it loads beside the loop
 
     return discover(options, **about)
