@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
-from backstay.sandbox.program_folders import program_folders
+from backstay.sandbox.folders import program_folders
 from backstay.sandbox.resolve_paths import MATCHES, look, match
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode

@@ -23,7 +23,7 @@ from backstay.config.settings import config_dir
 from backstay.logic.state.content import digest, replace_surrogates
 from backstay.runtime.file_keeper import Ready
 from backstay.runtime.services import Performer, Services
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir
 from backstay.stores.trace.files import trace_folder
 from backstay.vocab.errors import BlobMissing, LogDamaged
 from backstay.vocab.event import Draft, Event, Recorded

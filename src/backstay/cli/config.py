@@ -39,7 +39,7 @@ def path(cwd: Path, settings: str | None, as_json: bool) -> int:
 
     from backstay.config.json_document import is_missing
     from backstay.config.locations import places
-    from backstay.sandbox.project_root import project_root
+    from backstay.sandbox.folders import project_root
 
     root = project_root(cwd.absolute())
     found = places(root, given=None if settings is None else Path(settings), bare=False, environment=os.environ)

@@ -106,7 +106,7 @@ def check_program(here: Here) -> Iterator[Finding]:
 def check_folders(here: Here) -> Iterator[Finding]:
     """Where sessions and settings are, and who else can read them."""
     from backstay.config.settings import config_dir
-    from backstay.sandbox.project_root import data_dir
+    from backstay.sandbox.folders import data_dir
 
     for name, folder in (("data", data_dir()), ("settings", config_dir())):
         try:
@@ -234,8 +234,7 @@ def _listed(words: Iterable[str]) -> str:
 
 def check_programs(here: Here) -> Iterator[Finding]:
     """The programs and parts that tools need."""
-    from backstay.sandbox.program_folders import outside
-    from backstay.sandbox.project_root import project_root
+    from backstay.sandbox.folders import outside, project_root
 
     find = functools.partial(outside, root=project_root(here.cwd))
     yield _program("bash", find("bash"), "Commands run in /bin/sh until then. Install bash.")

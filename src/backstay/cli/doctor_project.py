@@ -280,7 +280,7 @@ def _started(here: Here, found: "ServersFound") -> "dict[str, ServerStatus]":
 
     from backstay.config.trust.own_runs import own_runs
     from backstay.mcp.config.start import may_start, session_servers
-    from backstay.sandbox.project_root import data_dir
+    from backstay.sandbox.folders import data_dir
 
     trust = here.layered.trust
     free, _ = may_start(found.specs, trust.held_hooks, own_runs(trust, str(here.cwd)))

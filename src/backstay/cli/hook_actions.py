@@ -27,7 +27,7 @@ from backstay.hooks.run import HookRun, run_each
 from backstay.hooks.run_context import RunContext
 from backstay.hooks.settings import HookReading
 from backstay.hooks.spec import AgentHook, HookSpec, HttpHook, PromptHook
-from backstay.sandbox.project_root import project_root
+from backstay.sandbox.folders import project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 

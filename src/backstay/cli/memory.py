@@ -140,7 +140,7 @@ def _answer(cwd: Path, args: str, *, as_json: bool) -> int:
 
 def _memory(cwd: Path, by: "By") -> "Memory":
     from backstay.memory.memory import Memory
-    from backstay.sandbox.project_root import project_root
+    from backstay.sandbox.folders import project_root
     from backstay.system.machine import SystemClock
 
     return Memory(project_root(cwd.absolute()), clock=SystemClock(), trusted=by == "user")

@@ -10,7 +10,7 @@ from backstay.config.model_finder import Finder
 from backstay.config.settings import Profile, load_settings
 from backstay.providers.catalog import known_models
 from backstay.providers.registry import PROVIDERS, is_loopback, key_variable, parse_name
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import UserError
 from backstay.vocab.ids import provider_of

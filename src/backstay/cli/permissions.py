@@ -9,7 +9,7 @@ from msgspec import Struct
 from backstay.cli import output
 from backstay.cli.trust import here, legible
 from backstay.config.trust.grants import EVERYWHERE, GrantStore
-from backstay.sandbox.project_root import data_dir, project_root
+from backstay.sandbox.folders import data_dir, project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import MODES
 

@@ -25,7 +25,7 @@ from backstay.logic.secrets.told_values import LEAST
 from backstay.logic.state.prompt_variables import secret_values
 from backstay.logic.text.lines import pluralise
 from backstay.ports import EventStore, SessionQuery
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir
 from backstay.secrets.erase import Erased, check_erasable, is_clean, scour
 from backstay.secrets.erase import erase as erase_session
 from backstay.secrets.families import Family, families

@@ -27,7 +27,7 @@ from backstay.logic.state.session_state import SessionRecord, State, state_of
 from backstay.logic.text.lines import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.registry import full_name
-from backstay.sandbox.project_root import project_root
+from backstay.sandbox.folders import project_root
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.stores.open import open_store

@@ -101,7 +101,7 @@ def revoke(cwd: Path, as_json: bool) -> int:
     """Trust this workspace no longer."""
     import os
 
-    from backstay.sandbox.project_root import project_root
+    from backstay.sandbox.folders import project_root
 
     root = os.path.realpath(project_root(cwd.absolute()))
     was = _book().revoke(root)
@@ -158,7 +158,7 @@ def _look(cwd: Path) -> "Layered":
 
 def _book() -> "TrustStore":
     from backstay.config.trust.trust_store import TrustStore
-    from backstay.sandbox.project_root import data_dir
+    from backstay.sandbox.folders import data_dir
 
     return TrustStore(data_dir())
 

@@ -25,7 +25,7 @@ from backstay.config.settings import Settings, settings_over
 from backstay.config.trust.inventory import SERVERS, WorkspaceInventory, survey
 from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust, changes
 from backstay.config.trust.warnings import exposed, held_words, left_out_words, odd_root
-from backstay.sandbox.project_root import project_root
+from backstay.sandbox.folders import project_root
 from backstay.system.files import Stamp, stamp_at
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource

@@ -16,7 +16,7 @@ from backstay.providers.format import Encoder, Format, HttpRequest
 from backstay.providers.registry import PROVIDERS, find_model, is_loopback, load_format, parse_name
 from backstay.providers.scripted import PLAYED
 from backstay.providers.wrapper import ModelAround
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.specs import ModelFacts

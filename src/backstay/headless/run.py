@@ -18,7 +18,7 @@ from backstay.headless.signals import Stopping
 from backstay.headless.stdio import Outlet
 from backstay.logic.text.invisible import HIDDEN, OBEYED
 from backstay.ports import EventStore, SessionQuery
-from backstay.sandbox.project_root import project_root
+from backstay.sandbox.folders import project_root
 from backstay.session.apply_settings import apply_settings
 from backstay.session.assemble import open_with
 from backstay.session.options import Options

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from backstay.config.locations import claude_dir, home_dir
 from backstay.config.settings import config_dir
-from backstay.sandbox.project_root import project_root
+from backstay.sandbox.folders import project_root
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
 

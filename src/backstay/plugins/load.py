@@ -17,7 +17,7 @@ from backstay.plugins.installed import Enabling, Installed, InstalledPlugins, fi
 from backstay.plugins.marketplace import KnownMarketplaces, known_with
 from backstay.plugins.plugin import Plugin, read_plugin
 from backstay.plugins.tree import tree_digest
-from backstay.sandbox.project_root import project_root
+from backstay.sandbox.folders import project_root
 from backstay.vocab.errors import UserError
 
 _NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})

@@ -22,8 +22,8 @@ import msgspec
 
 from backstay.ports import Confinement
 from backstay.sandbox import bubblewrap, landlock, seccomp
+from backstay.sandbox.folders import data_dir
 from backstay.sandbox.plan import Scratch, Walls, plan
-from backstay.sandbox.project_root import data_dir
 from backstay.system.files import replace_file, stamp_at
 from backstay.system.programs import loaded_behind, without_loading
 from backstay.version import VERSION

@@ -14,8 +14,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from backstay.permissions.data_tables import read_places
+from backstay.sandbox.folders import project_root
 from backstay.sandbox.plan import Access, Walls, inside
-from backstay.sandbox.project_root import project_root
 
 _STRICTLY: Final = (".git/config",)
 """What is sealed in `sandboxed` besides; in `project`, people add remotes and follow branches."""

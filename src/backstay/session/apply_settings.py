@@ -20,7 +20,7 @@ from backstay.config.trust.grants import GrantStore
 from backstay.hooks.decorator import configured
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, Model
-from backstay.sandbox.project_root import data_dir, project_root
+from backstay.sandbox.folders import data_dir, project_root
 from backstay.session.options import Options
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule

@@ -39,7 +39,7 @@ from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import FindModel, HearHooks, InForce, KeepRules, Services, beat
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir
 from backstay.session.apply_settings import apply_settings
 from backstay.session.extensions import ExtensionHost
 from backstay.session.limits import make_policy, model_facts, with_model_profile

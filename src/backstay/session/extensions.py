@@ -20,7 +20,7 @@ from backstay.logic.state.session_state import State
 from backstay.plugins.ids import check_name, check_version
 from backstay.ports import MachineMismatch, Slot, Tap
 from backstay.runtime.barrier import Fault, guarded
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir
 from backstay.session.open import Prepared
 from backstay.session.options import Options
 from backstay.session.session import Session

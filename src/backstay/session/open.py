@@ -28,7 +28,7 @@ from backstay.runtime.barrier import Fault, guarded
 from backstay.runtime.bus import Item
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.services import FindModel
-from backstay.sandbox.project_root import git_ref, project_root
+from backstay.sandbox.folders import git_ref, project_root
 from backstay.session.limits import requested_budget
 from backstay.session.options import Options
 from backstay.stores.owners import this_process

@@ -15,8 +15,7 @@ from backstay.permissions.sensitive_paths import protected
 from backstay.ports import Confinement, Tool
 from backstay.runtime.services import Look, Tools
 from backstay.runtime.wait import in_worker, offloaded
-from backstay.sandbox.program_folders import links_of, program_folders
-from backstay.sandbox.project_root import project_root
+from backstay.sandbox.folders import links_of, program_folders, project_root
 from backstay.sandbox.resolve_paths import look, match
 from backstay.session.options import Options
 from backstay.system.machine import SYSTEM

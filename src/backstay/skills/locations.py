@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from backstay.config.locations import claude_dir, home_dir
 from backstay.config.settings import config_dir
 from backstay.config.trust.inventory import WorkspaceInventory
-from backstay.sandbox.project_root import project_root
+from backstay.sandbox.folders import project_root
 from backstay.skills.skill import FileOrigin
 
 if TYPE_CHECKING:

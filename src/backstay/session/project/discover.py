@@ -14,7 +14,7 @@ from backstay.instructions.build import Instructions, gather
 from backstay.instructions.inputs import InstructionInputs, Listed, denials_of, find_place
 from backstay.memory.memory import Memory
 from backstay.providers.catalog import facts_of
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir
 from backstay.session.apply_settings import with_layers
 from backstay.session.options import Options
 from backstay.skills.locations import PluginFolders, Sources, plugin_folders, sources_of

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from backstay.config.trust.own_runs import own_runs
 from backstay.logic.state.prompt_variables import filled_in
 from backstay.permissions.call_site import CallSite
-from backstay.sandbox.project_root import data_dir
+from backstay.sandbox.folders import data_dir
 from backstay.session.open import Prepared
 from backstay.session.options import Options
 from backstay.session.project.context import ProjectContext

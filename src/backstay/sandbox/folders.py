@@ -1,11 +1,45 @@
-"""Folders of a workspace in which a shell finds programs, and programs that are looked up outside of one."""
+"""Folders that matter to a session: its project, Backstay's own data, and where programs are found."""
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+
+def project_root(cwd: Path) -> Path:
+    """The git root above `cwd`, else `cwd` itself."""
+    for folder in (cwd, *cwd.parents):
+        if (folder / ".git").exists():
+            return folder
+    return cwd
+
+
+def data_dir() -> Path:
+    """Where sessions are kept: `BACKSTAY_DATA_DIR`, else under the user's data folder."""
+    if given := os.environ.get("BACKSTAY_DATA_DIR"):
+        return Path(given).expanduser().absolute()
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser().absolute() / "backstay"
+
+
+def git_ref(root: Path) -> str | None:
+    """The branch or commit that `root` is on, read from git's own file; None outside a repository."""
+    try:
+        handle = os.open(root / ".git" / "HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:  # a stranger's repository may have anything there
+        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+        head = os.read(handle, 4096).decode("utf-8", "replace").strip() if regular else ""
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    return head.removeprefix("ref: refs/heads/") or None
+
 
 MOST: Final = 2_000
 """Entries of a folder that are looked at."""
