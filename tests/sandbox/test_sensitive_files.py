@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstay.permissions.searches import NOT_TOLD, Lookup, Which
-from backstay.sandbox.find_sensitive import MOST_FOUND, Listings, find_below
+from backstay.sandbox.resolve_paths import MOST_FOUND, Listings, find_below
 
 
 def below(folder: Path, which: Which = "all", *, seconds: float = 60) -> tuple[str, ...]:
