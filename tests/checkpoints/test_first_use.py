@@ -13,7 +13,7 @@ from backstay.checkpoints.plan import changed_by_others
 from backstay.checkpoints.walk_tree import HELD, WalkLimits
 from backstay.commands.spec import CommandResult
 from backstay.hooks.settings import read_hooks
-from backstay.sandbox.protected_files import _OWN
+from backstay.sandbox.plan import _OWN
 from backstay.session.session import Session
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from backstay.sandbox import seccomp
 from backstay.sandbox.landlock import scoped
-from backstay.sandbox.plan import FRESH, Mount, Walls, above
-from backstay.sandbox.protected_files import Seals
+from backstay.sandbox.plan import FRESH, Mount, Seals, Walls, above
 from backstay.system.files import replace_file
 
 if TYPE_CHECKING:
