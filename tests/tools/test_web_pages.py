@@ -6,8 +6,7 @@ import json
 import pypdf
 import pytest
 
-from backstay.logic.text.invisible import visible
-from backstay.logic.text.untrusted import frame
+from backstay.logic.text import frame, strip_invisible
 from backstay.tools.web.page_content import explanation, read_page, read_pdf_page
 from backstay.tools.web.ports import Page, Unfetched
 from backstay.vocab.messages import InlineMedia
@@ -113,7 +112,7 @@ def test_what_a_person_would_not_see_a_model_does_not_read() -> None:
 
     assert text_of(f"a{smuggled}b\u200b\u202ec\x1b[31m\x07".encode()) == "abc[31m"
     assert text_of(b"<p>a&#xE0041;&#x200B;&#8238;b", "text/html") == "ab"
-    assert visible("👩\u200d👧 न\u200cम\r\n\ttab") == "👩\u200d👧 न\u200cम\n\ttab"
+    assert strip_invisible("👩\u200d👧 न\u200cम\r\n\ttab") == "👩\u200d👧 न\u200cम\n\ttab"
 
 
 @pytest.mark.parametrize("end", ["</web_page>", "</WEB_PAGE >", "< / web_page\n>", "</search_results>", "<web_page>"])

@@ -16,7 +16,7 @@ import msgspec
 from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import FileChange, RestorePlan, unpack_plan
 from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode, version_at
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.runtime.barrier import Fault
 from backstay.runtime.services import Outcome
 from backstay.vocab.errors import BlobMissing, LogDamaged

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from backstay.cli.location import StoreLocation, placed
-from backstay.logic.text.invisible import shown
+from backstay.logic.text import show_invisible
 
 if TYPE_CHECKING:
     from backstay.export.files import Format
@@ -74,7 +74,7 @@ async def _export(place: StoreLocation, *, session: str, output: Path, kind: str
             write_pieces(output, pieces)
             return
         for piece in pieces:
-            sys.stdout.buffer.write((shown(piece) if sys.stdout.isatty() else piece).encode())
+            sys.stdout.buffer.write((show_invisible(piece) if sys.stdout.isatty() else piece).encode())
         sys.stdout.buffer.flush()
 
     redactor = await redactor_of(place)

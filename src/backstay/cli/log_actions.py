@@ -28,7 +28,7 @@ from backstay.export.log_file import import_log as make_session
 from backstay.headless.run import check_name, find, find_one
 from backstay.headless.scrubbed_stream import clean_item, clean_line
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.ports import SessionQuery
 from backstay.system.machine import SystemClock
 from backstay.vocab.events import Renamed, StoreChanged

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from backstay.logic.text.lines import shortened
+from backstay.logic.text import shorten
 from backstay.ports import EventStore
 from backstay.stores.disk_errors import open_regular
 from backstay.stores.trace.files import trace_folder, trace_path
@@ -139,4 +139,4 @@ def _values(found: object) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(text, WIDTH)
+    return shorten(text, WIDTH)

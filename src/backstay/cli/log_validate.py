@@ -11,7 +11,7 @@ from backstay.catalog.load import pages
 from backstay.export.diagnostic.check import CallsSeen, Issue, in_words
 from backstay.export.diagnostic.lines import LANDMARKS, LogOutline, Material
 from backstay.logic.history.conversation import SeenIds
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.ports import EventStore
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import TraceSlice, read_trace

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from backstay.logic.text.invisible import shown
+from backstay.logic.text import show_invisible
 
 if TYPE_CHECKING:
     from backstay.vocab.errors import BackstayError
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 def warn(message: str) -> None:
     """Say something on standard error, where it disturbs no format. What it quotes of others is made visible."""
     with contextlib.suppress(OSError):  # nobody listens: then there is nobody to tell
-        print(f"backstay: {shown(message)}", file=sys.stderr, flush=True)
+        print(f"backstay: {show_invisible(message)}", file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
@@ -68,7 +68,7 @@ def with_stdout(work: Callable[[], int]) -> int:
 
 def escape_terminal(text: str, *, keep: str = "") -> str:
     """Return `text` as `shown` makes it; on one line unless `keep` says otherwise."""
-    return shown(text, keep=keep)
+    return show_invisible(text, keep=keep)
 
 
 def say_json(content: object) -> None:

@@ -23,7 +23,7 @@ from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.secrets.told_values import LEAST
 from backstay.logic.state.prompt_variables import secret_values
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.sandbox.folders import data_dir
 from backstay.secrets.erase import Erased, check_erasable, is_clean, scour

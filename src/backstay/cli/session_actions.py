@@ -24,7 +24,7 @@ from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.context.tokens import ContextState, context_state, estimate_schema, estimate_text
 from backstay.logic.history.entries import SKILL_INVOCATION, Entry, message_of
 from backstay.logic.state.session_state import SessionRecord, State, state_of
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.registry import full_name
 from backstay.sandbox.folders import project_root

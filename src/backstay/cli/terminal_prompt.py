@@ -11,7 +11,7 @@ from typing import Final, TextIO, cast
 
 import anyio.to_thread
 
-from backstay.logic.text.invisible import shown
+from backstay.logic.text import show_invisible
 from backstay.ports import Answer, Question
 
 _TERMINAL: Final = "/dev/tty"
@@ -51,11 +51,11 @@ def ask_on(question: Question, source: TextIO, target: TextIO) -> Answer:
 
 
 def _show(question: Question, target: TextIO) -> None:
-    print(f"\n{shown(question.tool)} wants to run: {shown(question.reason)}", file=target)
+    print(f"\n{show_invisible(question.tool)} wants to run: {show_invisible(question.reason)}", file=target)
     for name, value in question.args.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         cut = f"\n    [{len(text) - _LONGEST} characters more]" if len(text) > _LONGEST else ""
-        print(f"  {shown(name)}: {shown(text[:_LONGEST])}{cut}", file=target)
+        print(f"  {show_invisible(name)}: {show_invisible(text[:_LONGEST])}{cut}", file=target)
 
 
 def _choices(offers: Sequence[str]) -> str:
@@ -65,7 +65,7 @@ def _choices(offers: Sequence[str]) -> str:
 
 
 def _listed(offers: Iterable[str]) -> str:
-    return " and ".join(map(shown, offers))
+    return " and ".join(map(show_invisible, offers))
 
 
 def _read(line: str, offers: Sequence[str]) -> Answer | None:
@@ -92,9 +92,9 @@ def _answers(question: Question, asked: Sequence[object], source: TextIO, target
         if not isinstance(each, Mapping):
             continue
         words, options = str(each.get("question", "")), _labels(each.get("options"))
-        print(f"\n{shown(words)}", file=target)
+        print(f"\n{show_invisible(words)}", file=target)
         for number, label in enumerate(options, start=1):
-            print(f"  {number}. {shown(label)}", file=target)
+            print(f"  {number}. {show_invisible(label)}", file=target)
         print("Number or your own words > ", end="", file=target, flush=True)
         line = source.readline()
         if not line:

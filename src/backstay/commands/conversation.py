@@ -8,7 +8,7 @@ from backstay.checkpoints.points import Checkpoint, RestoreReport
 from backstay.commands.spec import CommandCall, CommandResult, command, usage
 from backstay.logic.history.entries import SKILL_INVOCATION
 from backstay.logic.state.transcript import transcript_of
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import EntryAdded, TurnStarted

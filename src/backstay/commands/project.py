@@ -7,7 +7,7 @@ import msgspec
 
 from backstay.commands.spec import CommandCall, CommandResult, command, usage
 from backstay.config.person import require_person
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft
 

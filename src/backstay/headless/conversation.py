@@ -11,7 +11,7 @@ from backstay.headless.approvals import ApprovalQueue
 from backstay.headless.formats import NativeStream, OutputFormat, ResultObjects, TextFormat, with_store
 from backstay.headless.input import InputOrder, PreparedInput, is_command, take_unless, text_of
 from backstay.headless.job import Complain, Job, about_session, check_model
-from backstay.headless.messages import aside, how_to_go_on, rule_notes, unknown_models
+from backstay.headless.messages import aside, first_notes, how_to_go_on, one_line_note, rule_notes, unknown_models
 from backstay.headless.result import Account, Answered, EndedTurn, denial_in_words, exit_code, records_of_turn
 from backstay.headless.scrubbed_stream import Scrubbed
 from backstay.headless.signals import Stopping
@@ -30,8 +30,7 @@ from backstay.headless.stream_json_input import (
 )
 from backstay.headless.stream_json_output import StreamJson
 from backstay.logic.state.results import TurnResult
-from backstay.logic.text.invisible import shown
-from backstay.logic.text.lines import note, told
+from backstay.logic.text import show_invisible
 from backstay.runtime.bus import Item
 from backstay.runtime.follow import follow
 from backstay.runtime.services import whole_text
@@ -184,7 +183,7 @@ class HeadlessRun:
         self._codes.append(codes.DONE)
         async with self._order.turn(command=is_command(prompt)) as waited:
             if waited and self._input.cancel_called:
-                self._complain(f"{note(text_of(prompt))!r} is not used: no more input is taken.")
+                self._complain(f"{one_line_note(text_of(prompt))!r} is not used: no more input is taken.")
                 return
             began, cost = self._job.options.clock.now(), self._session.cost
             taken = await take_unless(self._stop, self._session, prompt, input_id=input_id)
@@ -193,7 +192,7 @@ class HeadlessRun:
                 await self._answer(taken, began, cost)
                 return
             for words in taken.notes:
-                self._complain(note(words))
+                self._complain(one_line_note(words))
             self._codes[place] = await self._send(taken, input_id)
 
     async def _send(self, taken: PreparedInput, input_id: str | None) -> int:
@@ -239,7 +238,7 @@ class HeadlessRun:
         )
         await self._outlet.put(self._format.command(answered))
         if not answered.success:
-            self._complain(shown(answered.message))
+            self._complain(show_invisible(answered.message))
         if ran.leaves:
             self._input.cancel()
 
@@ -338,7 +337,7 @@ class HeadlessRun:
         notes = self._session.kit.notes if self._session.kit is not None else ()
         news = [words for words in notes if words not in self._noted]
         self._noted += news
-        for words in told(news, trusted=self._job.options.trust is not False):
+        for words in first_notes(news, trusted=self._job.options.trust is not False):
             self._complain(words)
 
     async def _print_result(self, result: TurnResult) -> None:

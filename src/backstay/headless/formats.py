@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from backstay.headless.result import About, Answered, EndedTurn, command_object, result_object
-from backstay.logic.text.invisible import shown
+from backstay.logic.text import show_invisible
 from backstay.session.options import default_store_url
 from backstay.vocab.deltas import CommandResult
 from backstay.vocab.errors import BackstayError
@@ -67,7 +67,7 @@ class TextFormat(_Silent):
 
     def command(self, answered: Answered) -> list[bytes]:
         """Its message, with nothing in it that a terminal obeys: much of it is strangers' words. What went wrong is a complaint."""
-        text = shown(answered.message)
+        text = show_invisible(answered.message)
         return [text.encode("utf-8", "replace")] if text and answered.success else []
 
 

@@ -1,11 +1,14 @@
 """What a person is told in passing: a wait, another model, a shorter conversation, money, what a hook noted."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Final
 
 from backstay.logic.budget import DOLLAR, dollars
+from backstay.logic.secrets.redact import Redactor
+from backstay.logic.text import shorten, show_invisible
 from backstay.permissions.lint import Complaint, lint_rules
 from backstay.permissions.rule_index import family, is_about
 from backstay.runtime.ask_approval import THIS_SESSION
@@ -32,6 +35,27 @@ _WHY: Final[dict[ErrorKind, str]] = {
     "transport": "the provider or the connection failed",
     "auth": "the key was refused",
 }
+MOST_NOTES: Final = 10
+"""Notes that a person reads at the beginning of a run."""
+LONGEST_NOTE: Final = 240
+"""Characters of a note."""
+_WAITS: Final = re.compile(r"the workspace is not trusted|waits for trust\.$")
+
+
+def one_line_note(text: str) -> str:
+    """Return `text` as one short line without secrets."""
+    return shorten(show_invisible(Redactor().text(text)), LONGEST_NOTE)
+
+
+def first_notes(notes: Sequence[str], *, trusted: bool = True) -> Iterator[str]:
+    """Yield the first of `notes`, and where the rest can be seen.
+
+    Where the workspace is not trusted, leave out what only waits for trust: one line says that of everything at once.
+    """
+    different = [each for each in dict.fromkeys(notes) if trusted or not _WAITS.search(each)]
+    yield from map(one_line_note, different[:MOST_NOTES])
+    if len(different) > MOST_NOTES:
+        yield f"and {len(different) - MOST_NOTES} more: backstay doctor"
 
 
 def aside(record: Recorded, *, text: bool, answerable: bool) -> str:

@@ -14,7 +14,7 @@ from backstay.logic.history.tool_entries import arguments
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.results import Denial, TurnResult
 from backstay.logic.state.usage import add
-from backstay.logic.text.invisible import shown
+from backstay.logic.text import show_invisible
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied, TurnCompleted, TurnStarted
 from backstay.vocab.events.limits import Compacted
@@ -185,7 +185,7 @@ def _excerpt(text: str) -> str:
     """The beginning of what a call is about, on one line, without secrets and fit for a terminal; empty when its arguments do not say."""
     args = arguments(text)
     about = next((args[name] for name in _TELLING if isinstance(args.get(name), str)), "")
-    line = shown(" ".join(PLAIN.text(str(about)).split()), keep="")
+    line = show_invisible(" ".join(PLAIN.text(str(about)).split()), keep="")
     return f" ({line if len(line) <= _EXCERPT else f'{line[:_EXCERPT]}...'})" if line else ""
 
 

@@ -16,7 +16,7 @@ from backstay.headless.job import Complain, Job, check_model
 from backstay.headless.result import INTERRUPTED
 from backstay.headless.signals import Stopping
 from backstay.headless.stdio import Outlet
-from backstay.logic.text.invisible import HIDDEN, OBEYED
+from backstay.logic.text import HIDDEN, OBEYED
 from backstay.ports import EventStore, SessionQuery
 from backstay.sandbox.folders import project_root
 from backstay.session.apply_settings import apply_settings

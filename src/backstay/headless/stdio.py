@@ -12,7 +12,7 @@ from typing import IO, Any, BinaryIO, Final
 import anyio
 import anyio.to_thread
 
-from backstay.logic.text.invisible import shown
+from backstay.logic.text import show_invisible
 from backstay.vocab.errors import UserError
 
 WAITING: Final = 1024 * 1024
@@ -52,7 +52,7 @@ class Outlet:
     async def put(self, lines: Iterable[bytes]) -> None:
         """Take lines; wait only when very much waits already."""
         for each in lines:
-            line = shown(each.decode("utf-8", "replace")).encode() if self._terminal else each
+            line = show_invisible(each.decode("utf-8", "replace")).encode() if self._terminal else each
             self._waiting.append(line + b"\n")
             self._size += len(line) + 1
         if self._waiting:

@@ -15,7 +15,7 @@ from backstay.hooks.matching import select
 from backstay.hooks.merge import unheard
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import Calls, EndedCall
-from backstay.logic.text.untrusted import frame
+from backstay.logic.text import frame
 from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events import (
     HistoryCleared,

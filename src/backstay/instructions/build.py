@@ -39,8 +39,7 @@ from backstay.instructions.repository import branch_of, detect
 from backstay.instructions.safe_reader import FileReading, TextFile
 from backstay.instructions.tasks import find_tasks, in_order, told
 from backstay.logic.state.content import digest
-from backstay.logic.text.lines import one_line
-from backstay.logic.text.untrusted import attribute, defuse, frame
+from backstay.logic.text import attribute, defuse, frame, one_line
 from backstay.system.files import Stamp, has_changed
 from backstay.vocab.events.instructions import InstructionsRead
 

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from backstay.instructions.inputs import KIB, PART_LIMIT, Listed
 from backstay.instructions.safe_reader import TextFile
-from backstay.logic.text.lines import one_line
-from backstay.logic.text.untrusted import Mark, attribute, defuse, opening
+from backstay.logic.text import Mark, attribute, defuse, one_line, opening_mark
 from backstay.vocab.events.instructions import InstructionPart
 
 TOTAL_LIMIT: Final = 256 * KIB
@@ -293,7 +292,7 @@ def clipped(text: str, most: int) -> str:
 def _frame(file: TextFile, *, strangers: bool) -> tuple[str, str]:
     mark: Mark = "strangers-file" if strangers else "file"
     by = {"imported-by": file.imported_by} if file.imported_by else {}
-    return f"{opening(mark, {'path': file.shown, **by})}\n", f"\n</{mark}>"
+    return f"{opening_mark(mark, {'path': file.shown, **by})}\n", f"\n</{mark}>"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from backstay.instructions.inputs import KIB, InstructionInputs
-from backstay.logic.text.invisible import seen
+from backstay.logic.text import read_visible
 from backstay.system.files import Stamp, stamp_of
 
 FILE_LIMIT: Final = 64 * KIB
@@ -192,7 +192,7 @@ class FileReading:
                 line = content[: exc.start].count(b"\n") + 1
                 self.complain(f"{shown}:{line}: It is not UTF-8 text; what cannot be read is replaced by marks.")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        visible = seen(text)
+        visible = read_visible(text)
         if visible.left_out:
             self.complain(f"{shown}:{visible.line}: {visible.left_out} characters that nobody sees are left out.")
         return visible.text

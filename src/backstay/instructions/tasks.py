@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from backstay.instructions.markdown import front, heading, lines, sections
 from backstay.instructions.safe_reader import FileReading
-from backstay.logic.text.lines import one_line
-from backstay.logic.text.untrusted import defuse, frame
+from backstay.logic.text import defuse, frame, one_line
 from backstay.system.files import replace_file
 from backstay.vocab.errors import UserError
 from backstay.vocab.messages import iso

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from backstay.logic.decide.answer_schema import problems
-from backstay.logic.text.untrusted import bounded, one_line
+from backstay.logic.text import clip, one_line
 from backstay.mcp.spec import item_names
 from backstay.vocab.specs import Effect, ToolSpec
 
@@ -65,7 +65,7 @@ def why_unfit(args: Mapping[str, object], schema: Mapping[str, object]) -> str:
 def _type(schema: Mapping[str, object]) -> str:
     said = schema.get("type", "object")
     if said != "object":
-        raise BadSchema(f"its arguments are not an object but {bounded(repr(said), 60)}")
+        raise BadSchema(f"its arguments are not an object but {clip(repr(said), 60)}")
     return "object"
 
 
@@ -75,7 +75,7 @@ def _properties(schema: Mapping[str, object]) -> dict[str, object]:
         raise BadSchema("the properties of its schema are no schemas")
     odd = next((name for name in found if not _PROPERTY.fullmatch(name)), None)
     if odd is not None:
-        raise BadSchema(f"it has an argument called {bounded(odd, 80)!r}, which no provider accepts")
+        raise BadSchema(f"it has an argument called {clip(odd, 80)!r}, which no provider accepts")
     return found
 
 
@@ -97,7 +97,7 @@ def _scrubbed(value: object, depth: int) -> object:
         raise BadSchema(f"its schema is nested more than {DEEPEST} deep")
     if isinstance(value, Mapping):
         return {
-            str(key): bounded(inner, LONGEST_NOTE)
+            str(key): clip(inner, LONGEST_NOTE)
             if key in ("description", "title") and isinstance(inner, str)
             else _scrubbed(inner, depth - 1)
             for key, inner in value.items()
@@ -196,7 +196,7 @@ def read_offer(server: str, part: str, lists: Lists, *, vouched: bool) -> Offer:
         tools=tuple(_tools(part, lists.tools or (), problems, vouched=vouched)),
         resources=tuple(_resources(server, lists.resources or (), problems)),
         prompts=tuple(_prompts(server, part, lists.prompts or (), problems)),
-        instructions=bounded(lists.instructions, LONGEST_INSTRUCTIONS),
+        instructions=clip(lists.instructions, LONGEST_INSTRUCTIONS),
         problems=tuple(problems),
     )
 
@@ -230,7 +230,7 @@ def _tools(part: str, entries: Sequence[object], problems: list[str], *, vouched
         except BadSchema as exc:
             problems.append(f"The tool {one_line(item)!r} is left out: {exc}.")
             continue
-        description = bounded(entry.description or "", LONGEST_DESCRIPTION) or "(The server does not describe it.)"
+        description = clip(entry.description or "", LONGEST_DESCRIPTION) or "(The server does not describe it.)"
         effect = _effect(entry.annotations) if vouched else "once"
         spec = ToolSpec(
             name=names[item],

@@ -26,7 +26,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from pydantic import TypeAdapter
 
-from backstay.logic.text.untrusted import one_line
+from backstay.logic.text import one_line
 from backstay.mcp.catalog import MOST, Lists
 from backstay.mcp.dependencies import Dependencies, Noise
 from backstay.mcp.spec import ServerSpec

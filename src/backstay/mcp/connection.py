@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.text.untrusted import one_line
+from backstay.logic.text import one_line
 from backstay.mcp.catalog import Lists
 from backstay.mcp.client import FAILURES, Link, Listed, leaves, opened, words_of
 from backstay.mcp.dependencies import Dependencies, Noise

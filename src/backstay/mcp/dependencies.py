@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 from msgspec import Struct, field
 
-from backstay.logic.text.untrusted import bounded, one_line
+from backstay.logic.text import clip, one_line
 from backstay.mcp.pins import Drift
 from backstay.mcp.results import ImageType, Shorten
 from backstay.mcp.spec import ServerSpec
@@ -66,7 +66,7 @@ class Noise:
     @property
     def words(self) -> str:
         """All of it in one clause; empty when there was nothing."""
-        complaints = bounded(self._complaints.decode("utf-8", "replace"), KEPT)
+        complaints = clip(self._complaints.decode("utf-8", "replace"), KEPT)
         parts = [
             f"its address is refused: {self.refused}" if self.refused else "",
             f"it answered with the status {self.status}{_STATUS.get(self.status, '')}" if self.status else "",

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.text.untrusted import one_line, seen
+from backstay.logic.text import one_line, strip_invisible
 from backstay.ports import ToolOutput
 from backstay.vocab.messages import InFlightPart, InlineMedia
 
@@ -108,7 +108,7 @@ class _Gathered(Struct):
     def _part(self, part: object) -> Iterator[str]:
         match part:
             case {"type": "text", "text": str(text)}:
-                yield seen(text)
+                yield strip_invisible(text)
             case {"type": "image" | "audio", "data": str(data), "mimeType": str(kind)}:
                 yield from self._medium(data, kind, "")
             case {"type": "resource", "resource": Mapping() as resource}:
@@ -123,7 +123,7 @@ class _Gathered(Struct):
     def _resource(self, resource: Mapping[str, object]) -> Iterator[str]:
         uri = one_line(_text(resource, "uri"), 500)
         if isinstance(text := resource.get("text"), str):
-            yield f"[{uri}]\n{seen(text)}" if uri else seen(text)
+            yield f"[{uri}]\n{strip_invisible(text)}" if uri else strip_invisible(text)
         elif isinstance(blob := resource.get("blob"), str):
             yield from self._medium(blob, _text(resource, "mimeType"), uri)
         else:
@@ -165,7 +165,7 @@ def _same(text: str, structured: object) -> bool:
 
 def _json(value: object) -> str:
     try:
-        return seen(msgspec.json.format(msgspec.json.encode(value), indent=1).decode())
+        return strip_invisible(msgspec.json.format(msgspec.json.encode(value), indent=1).decode())
     except (TypeError, RecursionError, UnicodeEncodeError, OverflowError):
         return "[structured content that cannot be written]"
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.text.untrusted import framed
+from backstay.logic.text import frame_server_words
 from backstay.mcp.catalog import Lists, Offer, Prompt, Resource, ToolOffer, read_offer
 from backstay.mcp.dependencies import Dependencies, Pins
 from backstay.mcp.spec import ServerSpec, server_names
@@ -142,7 +142,7 @@ class Servers:
     def instructions(self) -> tuple[ServerWords, ...]:
         """What servers say about themselves, bounded and framed."""
         return tuple(
-            ServerWords(server=server.spec.name, text=framed(server.part, server.offer.instructions))
+            ServerWords(server=server.spec.name, text=frame_server_words(server.part, server.offer.instructions))
             for server in self._servers.values()
             if server.offer.instructions
         )

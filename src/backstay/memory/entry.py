@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from backstay.logic.text.invisible import visible
+from backstay.logic.text import strip_invisible
 
 Kind = Literal["user", "feedback", "project", "reference"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -48,7 +48,7 @@ class MemoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 def clean(text: str) -> str:
     """`text` as one line without anything that is not seen, and without the marks of a comment."""
-    plain = _one_line(visible(_one_line(text)))
+    plain = _one_line(strip_invisible(_one_line(text)))
     return plain.replace("<!--", "&lt;!--").replace("-->", "--&gt;")
 
 

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backstay.logic.text.invisible import visible
-from backstay.logic.text.untrusted import frame
+from backstay.logic.text import frame, strip_invisible
 from backstay.memory.entry import (
     GENERAL,
     KINDS,
@@ -78,7 +77,7 @@ def told(seen: Window, *, trusted: bool, where: str) -> str:
 
 
 def _lines(content: bytes) -> list[str]:
-    text = visible(content.decode("utf-8-sig", "replace")).rstrip()
+    text = strip_invisible(content.decode("utf-8-sig", "replace")).rstrip()
     return text.split("\n", _MOST_LOOKED_AT)[:_MOST_LOOKED_AT] if text else []
 
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.hooks.merge import HookVerdict
-from backstay.logic.text.invisible import HIDDEN
+from backstay.logic.text import HIDDEN
 from backstay.permissions.arguments import MOST_VALUES, Compared, compare, matches_text, texts_in
 from backstay.permissions.bounds import beyond
 from backstay.permissions.call_site import Access, CallSite, Command, Script, fingerprint

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from backstay.logic.state.content import digest
 from backstay.logic.state.request_messages import Outgoing, cited
 from backstay.logic.state.transcript import Transcript
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.registry import PROVIDERS, FindFacts, catalog_facts, parse_name
 from backstay.providers.scripted import PLAYED, parse_scripted

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from backstay.logic.context.tokens import estimate_text
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.ports import Clock, Model, ModelReply, ModelRequest
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ErrorKind, ProviderError, UserError

@@ -28,7 +28,7 @@ from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.content import replace_surrogates, shorten
 from backstay.logic.state.session_state import State
 from backstay.logic.state.usage import add
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.ports import Model, ModelRequest
 from backstay.runtime.ask_model import stream_model
 from backstay.runtime.barrier import Fault

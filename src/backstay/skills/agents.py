@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.logic.text.invisible import seen
+from backstay.logic.text import read_visible
 from backstay.skills.frontmatter import Fields, Patience, good_name, read_frontmatter
 from backstay.skills.problems import SkillProblem, Unusable
 from backstay.skills.skill import EFFORTS, LONGEST_TEXT, FileOrigin, Source, digest
@@ -85,7 +85,7 @@ def read_agent(
     agent = AgentDefinition(
         name=origin.named(name),
         description=_description(fields, name),
-        system_prompt=seen(head.body).text.strip(),
+        system_prompt=read_visible(head.body).text.strip(),
         source=origin.source,
         file=str(file),
         plugin=origin.plugin,

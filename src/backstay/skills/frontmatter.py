@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from backstay.logic.text.invisible import seen
+from backstay.logic.text import read_visible
 from backstay.skills.problems import SkillProblem, Unusable
 from backstay.skills.yaml import BadYaml, Plain, Read, Value, read_yaml, typed
 
@@ -206,7 +206,7 @@ class Fields:
             return ""
         if isinstance(value, list):  # a hint such as [file]
             return f"[{', '.join(str(each) for each in value)}]"
-        return "" if isinstance(value, Plain) and value in _NOTHING else seen(str(value)).text.strip()
+        return "" if isinstance(value, Plain) and value in _NOTHING else read_visible(str(value)).text.strip()
 
     def flag(self, key: str, *, default: bool, unclear: bool) -> bool:
         """Whether a key says yes; `unclear` when nobody can tell what it says."""
@@ -308,7 +308,7 @@ def good_name(name: str) -> bool:
 
     Some letters fill a place and show nothing: a name with one of them would look like another.
     """
-    return _NAME.fullmatch(name) is not None and not seen(name).left_out
+    return _NAME.fullmatch(name) is not None and not read_visible(name).left_out
 
 
 @functools.lru_cache(maxsize=8)

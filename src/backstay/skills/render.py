@@ -8,8 +8,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from backstay.config.json_document import read_regular
-from backstay.logic.text.invisible import seen
-from backstay.logic.text.untrusted import frame, frame_framed
+from backstay.logic.text import frame, frame_framed, read_visible
 from backstay.skills.frontmatter import read_frontmatter
 from backstay.skills.includes import Arguments, FileInclusion, Inclusion, Piece, ShellInclusion, Substitution, pieces
 from backstay.skills.skill import LARGEST, Skill, digest
@@ -82,7 +81,7 @@ def read_body(skill: Skill) -> str:
         raise UserError(
             f"{skill.file!r} is not as it was when this session looked at it. Look at the change, then start again."
         )
-    return seen(read_frontmatter(content, skill.file).body).text
+    return read_visible(read_frontmatter(content, skill.file).body).text
 
 
 def compose(skill: Skill, body: str, arguments: str, surroundings: Surroundings) -> Rendered:

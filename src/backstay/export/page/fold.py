@@ -14,7 +14,7 @@ from backstay.logic.history.conversation import Conversation, ConversationFold
 from backstay.logic.history.outline import project
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.state.transcript import NODES
-from backstay.logic.text.lines import Excerpt, excerpt, pluralise
+from backstay.logic.text import Excerpt, excerpt, pluralise
 from backstay.vocab.event import By, Recorded
 from backstay.vocab.events import (
     ChildFinished,

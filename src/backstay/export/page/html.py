@@ -19,7 +19,7 @@ from backstay.export.page.fold import (
     ToolCallPassage,
 )
 from backstay.export.page.markdown import segments
-from backstay.logic.text.lines import one_line_excerpt, seen, sized
+from backstay.logic.text import describe_size, shorten, show_lines
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """What a browser may do with the page: show it."""
@@ -34,7 +34,7 @@ def html_page(dialogue: Dialogue) -> Iterator[str]:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f"<title>{escape(one_line_excerpt(seen(dialogue.title)))}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(shorten(show_lines(dialogue.title)))}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f'<header>\n<h1 dir="auto">{title}</h1>\n<dl>\n{"".join(map(_fact, dialogue.facts))}</dl>\n</header>\n<main>\n'
     )
     for turn in dialogue.turns:
@@ -45,7 +45,7 @@ def html_page(dialogue: Dialogue) -> Iterator[str]:
 
 def in_line(text: str) -> str:
     """`text` within a line."""
-    return _signed(one_line_excerpt(text))
+    return _signed(shorten(text))
 
 
 def in_block(text: str, kind: str) -> str:
@@ -55,7 +55,7 @@ def in_block(text: str, kind: str) -> str:
 
 
 def _signed(text: str) -> str:
-    return seen(escape(text), lambda sign: f'<span class="sign">{escape(sign)}</span>')
+    return show_lines(escape(text), lambda sign: f'<span class="sign">{escape(sign)}</span>')
 
 
 def _fact(fact: Fact) -> str:
@@ -119,14 +119,14 @@ def _call(call: ToolCallPassage) -> Iterator[str]:
         if isinstance(part, Media):
             yield _media(part)
         else:
-            yield _details(f"Result{sized(part)}", in_block(part.text, "code"), shown=not call.went_well)
+            yield _details(f"Result{describe_size(part)}", in_block(part.text, "code"), shown=not call.went_well)
     yield "</div>\n"
 
 
 def _given(given: Iterable[Argument]) -> Iterator[str]:
     for each in given:
         label = f"<code>{in_line(each.name)}</code>" if each.name else "Arguments"
-        yield f'<div><p class="label">{label}{sized(each.value) if each.value.left_out else ""}</p>\n'
+        yield f'<div><p class="label">{label}{describe_size(each.value) if each.value.left_out else ""}</p>\n'
         yield f"{in_block(each.value.text, 'code')}</div>\n"
 
 

@@ -20,7 +20,7 @@ from backstay.export.page.fold import (
     Speech,
     ToolCallPassage,
 )
-from backstay.logic.text.lines import one_line_excerpt, seen, sized
+from backstay.logic.text import describe_size, shorten, show_lines
 
 _FENCE: Final = re.compile(r"( *(?:(?:[-*+]|\d{1,9}[.)]) +)*)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
 """The beginning of a block of code, also where it is an item of a list."""
@@ -45,18 +45,18 @@ class Segment(Struct, frozen=True, kw_only=True):
 
 def fenced(text: str, language: str = "") -> str:
     """A block of code that `text` cannot end."""
-    return _fenced(seen(text).removesuffix("\n"), language)
+    return _fenced(show_lines(text).removesuffix("\n"), language)
 
 
 def quoted(text: str, *, hard: bool = False) -> str:
     """A quotation of `text`, which is Markdown; `hard` keeps its lines apart, as somebody typed them."""
-    lines = "\n".join(_contained(seen(text).strip("\n"), hard=hard)).split("\n")
+    lines = "\n".join(_contained(show_lines(text).strip("\n"), hard=hard)).split("\n")
     return "\n".join([f"> {line}" if line else ">" for line in lines])
 
 
 def in_code(text: str) -> str:
     """`text` as a piece of code within a line."""
-    flat = one_line_excerpt(seen(text)) or " "
+    flat = shorten(show_lines(text)) or " "
     ticks = "`" * (1 + max(map(len, _TICKS.findall(flat)), default=0))
     space = " " if "`" in flat else ""
     return f"{ticks}{space}{flat}{space}{ticks}"
@@ -64,12 +64,12 @@ def in_code(text: str) -> str:
 
 def in_words(text: str) -> str:
     """`text` within a line, without any meaning of its own."""
-    return _PUNCTUATION.sub(r"\\\1", one_line_excerpt(seen(text)))
+    return _PUNCTUATION.sub(r"\\\1", shorten(show_lines(text)))
 
 
 def in_html(text: str) -> str:
     """`text` within a line of HTML."""
-    return escape(one_line_excerpt(seen(text)))
+    return escape(shorten(show_lines(text)))
 
 
 def segments(text: str) -> Iterator[Segment]:
@@ -218,13 +218,13 @@ def _call(call: ToolCallPassage) -> Iterator[str]:
         if isinstance(part, Media):
             yield f"*Not shown:* {in_code(part.name)}"
         else:
-            yield _details(f"Result{sized(part)}", fenced(part.text, "text"), shown=not call.went_well)
+            yield _details(f"Result{describe_size(part)}", fenced(part.text, "text"), shown=not call.went_well)
 
 
 def _given(given: Iterable[Argument]) -> Iterator[str]:
     for each in given:
         label = in_code(each.name) if each.name else "Arguments"
-        yield from ("", f"{label}{sized(each.value) if each.value.left_out else ''}:", "")
+        yield from ("", f"{label}{describe_size(each.value) if each.value.left_out else ''}:", "")
         yield fenced(each.value.text, "text" if each.name else "json")
 
 

@@ -12,7 +12,7 @@ from backstay.logic.decide.call_gates import advance_calls, after_calls, close_c
 from backstay.logic.decide.model_call import after_failure, ask, end_turn
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.progress import OpenTurn, Progress
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.vocab.event import Draft
 from backstay.vocab.events import (
     InputDropped,

@@ -7,7 +7,7 @@ from backstay.logic.budget import BudgetState, cost, dollars
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.progress import OpenTurn, Progress
 from backstay.logic.state.retries import fallback, wait
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.vocab.event import CompactionTrigger, Draft
 from backstay.vocab.events import ModelAsked, TurnCompleted
 from backstay.vocab.events.limits import BudgetAsked, BudgetWarned, CompactionStarted, WaitStarted

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from backstay.logic.text.lines import shortened
+from backstay.logic.text import shorten
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (
     Closed,
@@ -58,7 +58,7 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
 
 def preview(text: str) -> str:
     """The first words of `text` on one line."""
-    return shortened(text, PREVIEW)
+    return shorten(text, PREVIEW)
 
 
 def _beginning(record: Recorded, event: Started) -> dict[str, object]:

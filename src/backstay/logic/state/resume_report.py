@@ -4,7 +4,7 @@ import msgspec
 
 from backstay.logic.state.calls import OpenCall
 from backstay.logic.state.progress import OpenTurn, Progress
-from backstay.logic.text.lines import pluralise
+from backstay.logic.text import pluralise
 from backstay.vocab.specs import OnCrash
 
 

@@ -16,7 +16,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from backstay.logic.state.content import LONG
-from backstay.logic.text.untrusted import Mark, frame
+from backstay.logic.text import Mark, frame
 from backstay.skills.includes import FileInclusion, Inclusion
 from backstay.skills.render import Judged
 from backstay.vocab.errors import UserError

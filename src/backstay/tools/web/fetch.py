@@ -7,8 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from backstay.logic.text.invisible import visible
-from backstay.logic.text.untrusted import frame
+from backstay.logic.text import frame, strip_invisible
 from backstay.ports import Tool, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.web.ports import Clients, Page, Summarise, Unfetched
@@ -97,7 +96,7 @@ async def _page(clients: Clients, memory: _Memory, url: str) -> Page | str:
     page = await fetch(clients, address)
     if isinstance(page, Elsewhere):
         told = f"{address} redirects to another host. Nothing of it was read. If that is where you want to go, call WebFetch again with"
-        return f"{told}\n{visible(page.location)}"
+        return f"{told}\n{strip_invisible(page.location)}"
     memory.keep(address, page)
     return page
 
@@ -116,7 +115,7 @@ async def _shown(page: Page, offset: int, prompt: str, summarise: Summarise | No
     more = f"\n(The page goes on: read it with offset={end}.)" if end < len(page.text) else ""
     if summarise is not None and prompt.strip():
         try:
-            answer = visible(await summarise(material, prompt))
+            answer = strip_invisible(await summarise(material, prompt))
         except ProviderError as exc:
             return ToolOutput(text=f"Nobody could read the page for you: {exc}\n{_whole(page, material, more)}")
         said = f"What a reader of {page.url} answers, from that page alone. {WARNING}"

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.text.invisible import visible
+from backstay.logic.text import strip_invisible
 from backstay.tools.files.pdf import read_pdf
 from backstay.tools.web.html_to_markdown import to_markdown
 from backstay.tools.web.ports import Page, Unfetched
@@ -32,11 +32,11 @@ def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bo
     if not _is_text(said, body):
         raise Unfetched("not_text", f"{url!r} is {said or 'of no stated kind'}, {len(body):,} bytes that are not text.")
     html = said in _HTML or (said in _UNSAID and _looks_like_html(body))
-    text = visible(decoded(body, content_type, html=html))
+    text = strip_invisible(decoded(body, content_type, html=html))
     if html:
         reading = to_markdown(text, url, stopped)
         return Page(
-            url, "HTML", title=visible(reading.title)[:500], text=visible(reading.text)
+            url, "HTML", title=strip_invisible(reading.title)[:500], text=strip_invisible(reading.text)
         )  # what was escaped is not any more
     if said.endswith(("/json", "+json")):
         return Page(url, "JSON", text=_in_order(text))
@@ -53,10 +53,10 @@ async def read_pdf_page(url: str, body: bytes) -> Page:
     answer = await read_pdf(body, 1, PDF_PAGES, most=PDF_CHARS)
     if answer.problem:
         why = answer.detail or f"it is {answer.problem}"
-        raise Unfetched("not_text", f"{url!r} is a PDF whose text cannot be read: {visible(why)}")
+        raise Unfetched("not_text", f"{url!r} is a PDF whose text cannot be read: {strip_invisible(why)}")
     text = "\n\n".join(f"[page {number}]\n{text}" for number, text in enumerate(answer.texts, 1))
     more = answer.total - len(answer.texts)
-    return Page(url, "PDF", text=visible(text + (f"\n\n[{more} more pages are not shown]" if more else "")))
+    return Page(url, "PDF", text=strip_invisible(text + (f"\n\n[{more} more pages are not shown]" if more else "")))
 
 
 def explanation(content_type: str, body: bytes) -> str:
@@ -65,7 +65,7 @@ def explanation(content_type: str, body: bytes) -> str:
     if not body or b"\0" in body or not _TEXTUAL.fullmatch(said):
         return ""
     text = decoded(body, content_type, html=said in _HTML)
-    return visible(to_markdown(text, "").text if said in _HTML else text).strip()[:EXPLANATION]
+    return strip_invisible(to_markdown(text, "").text if said in _HTML else text).strip()[:EXPLANATION]
 
 
 def decoded(body: bytes, content_type: str, *, html: bool) -> str:

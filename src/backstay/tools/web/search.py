@@ -9,8 +9,7 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from backstay.logic.text.lines import one_line
-from backstay.logic.text.untrusted import frame
+from backstay.logic.text import frame, one_line
 from backstay.ports import Tool, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.web.fetch import STRANGERS, WARNING

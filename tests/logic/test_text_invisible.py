@@ -8,10 +8,15 @@ import pytest
 
 from backstay.cli.output import escape_terminal
 from backstay.headless.run import check_name
-from backstay.logic.text import lines
-from backstay.logic.text import untrusted as mcp_words
-from backstay.logic.text.invisible import HIDDEN, OBEYED, shown, visible
-from backstay.logic.text.invisible import seen as seen_in_files
+from backstay.logic.text import (
+    HIDDEN,
+    OBEYED,
+    VisibleText,
+    read_visible,
+    show_invisible,
+    show_lines,
+    strip_invisible,
+)
 from backstay.memory.memory import window
 from backstay.permissions.judge import hidden_in
 from backstay.vocab.errors import BadId
@@ -44,14 +49,14 @@ ASTRAY = [
 
 @pytest.mark.parametrize("text", AT_HOME)
 def test_joiners_and_selectors_stay_where_scripts_and_emoji_need_them(text: str) -> None:
-    assert visible(text) == shown(text) == text
+    assert strip_invisible(text) == show_invisible(text) == text
     assert hidden_in({"command": f"ls '{text}.txt'", "file_path": text}) == ""
 
 
 @pytest.mark.parametrize("text", ASTRAY)
 def test_joiners_and_selectors_are_hidden_where_they_can_have_no_sense(text: str) -> None:
-    assert visible(text) != text
-    assert "<U+" in shown(text)
+    assert strip_invisible(text) != text
+    assert "<U+" in show_invisible(text)
     assert hidden_in({"command": text})
 
 
@@ -73,18 +78,20 @@ def test_what_a_terminal_obeys_is_hidden_too_except_tabs_and_line_ends() -> None
 
 
 def test_signs_are_pictures_of_controls_and_numbers_of_the_rest() -> None:
-    assert shown("a\x1b\x00\r\x7f\tb\n\x9b\u202e\u200b\U000e0041") == "a␛␀␍␡\tb\n<U+009B><U+202E><U+200B><U+E0041>"
+    assert (
+        show_invisible("a\x1b\x00\r\x7f\tb\n\x9b\u202e\u200b\U000e0041")
+        == "a␛␀␍␡\tb\n<U+009B><U+202E><U+200B><U+E0041>"
+    )
 
 
 CLEANING: dict[str, Callable[[str], str]] = {
-    "the web": visible,
-    "files of the project": lambda text: seen_in_files(text).text,
-    "servers": mcp_words.seen,
+    "the web": strip_invisible,
+    "files of the project": lambda text: read_visible(text).text,
     "memory": lambda text: window(text.encode("utf-8", "replace")).text,
 }
 SHOWING: dict[str, Callable[[str], str]] = {
     "the command line": escape_terminal,
-    "an export": lines.seen,
+    "an export": show_lines,
 }
 
 
@@ -103,7 +110,7 @@ def test_house_4_1_everybody_keeps_the_same_joiners(who: str, text: str) -> None
 @pytest.mark.parametrize("who", SHOWING)
 @pytest.mark.parametrize("character", HIDING)
 def test_house_4_1_everybody_shows_the_same_sign(who: str, character: str) -> None:
-    assert SHOWING[who](f"a{character}b") == shown(f"a{character}b")
+    assert SHOWING[who](f"a{character}b") == show_invisible(f"a{character}b")
     assert character not in SHOWING[who](f"a{character}b")
 
 
@@ -117,3 +124,36 @@ def test_house_4_1_no_name_of_a_session_has_them_and_every_command_with_them_ask
 def test_a_carriage_return_is_hidden_in_an_argument_unless_it_ends_a_line() -> None:
     assert hidden_in({"command": "git status\rrm x"})
     assert hidden_in({"prompt": "one\r\ntwo\r\n"}) == ""
+
+
+def test_lines_stay_lines() -> None:
+    assert show_invisible("a\tb\nc\x07\u202e\x7f") == "a\tb\nc␇<U+202E>␡"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Plain words,\n\twith tabs.",
+        "café, 日本語, Ελληνικά",
+        "👨‍👩‍👧 ❤️‍🔥 🏳️‍🌈 ✔️",
+        "می‌خواهم",
+    ],
+)
+def test_what_people_write_stays_as_it_is(text: str) -> None:
+    assert read_visible(text) == VisibleText(text, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "count"),
+    [
+        ("a\x1b[31mb\x7f", "a[31mb", 2),
+        ("ti\u00ady\u3164\uffa0", "tiy", 3),
+        ("".join(chr(0xE0000 + ord(each)) for each in "obey") + "x", "x", 4),
+        ("😀" + "".join(chr(0xE0100 + each) for each in b"obey"), "😀", 4),
+        ("😀\ufe00\ufe01\ufe02", "😀\ufe00", 2),
+        ("न\u200c\u200d\u200c\u200db", "न\u200cb", 3),
+        ("left\u202eright\u2066\u200f", "leftright", 3),
+    ],
+)
+def test_what_only_a_model_would_read_is_left_out_and_counted(text: str, kept: str, count: int) -> None:
+    assert read_visible(f"one\n{text}") == VisibleText(f"one\n{kept}", count, 2)

@@ -12,8 +12,7 @@ from backstay.instructions.parts import fit_files
 from backstay.instructions.safe_reader import TextFile
 from backstay.instructions.tasks import Task
 from backstay.instructions.tasks import told as tasks_told
-from backstay.logic.text.untrusted import Mark
-from backstay.logic.text.untrusted import framed as framed_words
+from backstay.logic.text import Mark, frame_server_words
 from backstay.memory.memory import told as memory_told
 from backstay.memory.memory import window
 from backstay.session.project.mentions import look_up
@@ -56,7 +55,7 @@ async def of_included_file(text: str) -> str:
 
 
 async def of_server(text: str) -> str:
-    return framed_words("s", text)
+    return frame_server_words("s", text)
 
 
 async def of_memory(text: str) -> str:

@@ -1,1 +1,0 @@
-"""Texts of strangers on their way to a model or to a person."""
