@@ -6,14 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.trust.followed import NotFollowed
+from backstay.config.trust.followed import NotFollowed, command_table
 from backstay.config.trust.inventory import drifted
 from backstay.config.trust.run_files import followed
 from tests.config.world import World
 
 PYTHON = ("hookmod.py", "hookmod/__init__.py", "hookmod/__main__.py")
 NODE = tuple(f"scripts/check/{each}" for each in ("package.json", "index.js", "index.json", "index.node"))
+PNP = (".pnp.cjs", ".pnp.js")
 MAKE = ("GNUmakefile", "makefile", "Makefile")
+
+
+def made(*files: str) -> tuple[str, ...]:
+    """Makefiles, and what make would make them anew from."""
+    made_from = command_table().manifests["make"].remade
+    places = [(os.path.dirname(file), os.path.basename(file)) for file in files]
+    return (*files, *(os.path.join(folder, each.replace("%", name)) for folder, name in places for each in made_from))
 
 
 @pytest.mark.parametrize(
@@ -33,8 +41,8 @@ MAKE = ("GNUmakefile", "makefile", "Makefile")
         ("/usr/bin/env python3 -m hookmod", PYTHON),
         ("python3 -c 'import hookmod; print(1)'", PYTHON),
         ("npm run guard", ("package.json", ".npmrc")),
-        ("make guard", MAKE),
-        ("make -C sub guard", (*MAKE, *(f"sub/{each}" for each in MAKE))),
+        ("make guard", made(*MAKE)),
+        ("make -C sub guard", (*made(*MAKE), *made(*(f"sub/{each}" for each in MAKE)))),
         ("jq -r .tool_input.file_path | grep -q x && exit 2", ()),
         ("git status --short", ()),
         ('[[ -n "$X" ]] && echo "$X"', ()),
@@ -45,11 +53,11 @@ MAKE = ("GNUmakefile", "makefile", "Makefile")
         ("sed -n 's/a/b/p' x | awk '{ print $1 }' | sort -u", ()),
         ("python3 -m json.tool x && python3 -c 'import json, sys; print(json.load(sys.stdin)[\"a\"])'", None),
         ("scripts/check.sh > log.txt 2>&1", ("scripts/check.sh",)),
-        ("make -fci.mk guard", (*MAKE, "ci.mk")),
-        ("make -s --file=ci.mk CI=1 guard", (*MAKE, "ci.mk")),
-        ("cd scripts && make -f ci.mk", (*MAKE, *(f"scripts/{each}" for each in MAKE), "ci.mk", "scripts/ci.mk")),
+        ("make -fci.mk guard", made(*MAKE, "ci.mk")),
+        ("make -s --file=ci.mk CI=1 guard", made(*MAKE, "ci.mk")),
+        ("cd scripts && make -f ci.mk", made(*MAKE, *(f"scripts/{each}" for each in MAKE), "ci.mk", "scripts/ci.mk")),
         ("npm --prefix later run guard", ("package.json", ".npmrc", "later/package.json", "later/.npmrc")),
-        ("yarn guard", ("package.json", ".yarnrc", ".yarnrc.yml", ".npmrc", "node_modules/.bin/guard", "node_modules/guard")),
+        ("yarn guard", ("package.json", ".yarnrc", ".yarnrc.yml", *PNP, ".npmrc", "node_modules/.bin/guard", "node_modules/guard")),
         ("node scripts/check", (*NODE, "scripts/check", *(f"scripts/check{end}" for end in (".js", ".json", ".node")))),
         ("cd scripts && git status", ("scripts/.git", "scripts/HEAD")),
         ("'$PWD'/check.sh", ("$PWD/check.sh",)),
@@ -336,3 +344,50 @@ def test_another_working_folder_is_no_change(world: World) -> None:
     world.write("sub/Makefile", "guard: other\n")
     assert world.read(cwd=world.project / "sub").trust.state == "changed"
     assert world.read().trust.trusted
+
+
+@pytest.mark.parametrize(
+    ("command", "there", "changed"),
+    [
+        ("python3 -m json.tool x", {}, "argparse.py"),
+        ("python3 -c 'import hashlib'", {}, "_hashlib/__init__.py"),
+        ("python3 -c 'import datetime'", {}, "math.cpython-311-x86_64-linux-gnu.so"),
+        ("python3 scripts/guard.py", {"scripts/guard.py": ""}, "scripts/argparse.py"),
+        ("scripts/guard", {"scripts/guard": "#!/usr/bin/env python3\n"}, "scripts/re.py"),
+        ("make guard", {"Makefile": "guard:\n\ttrue\n"}, "Makefile.sh"),
+        ("make -f ci.mk guard", {"ci.mk": ""}, "ci.mk.c"),
+        ("make guard", {"Makefile": ""}, "RCS/Makefile,v"),
+        ("npm run guard", {"package.json": "{}", ".npmrc": "script-shell=./tools/sh\n", "tools/sh": ""}, "tools/sh"),
+        ("yarn guard", {"package.json": "{}", ".yarnrc.yml": "yarnPath: tools/yarn.cjs\n", "tools/yarn.cjs": ""}, "tools/yarn.cjs"),
+        ("yarn guard", {"package.json": "{}"}, ".pnp.cjs"),
+        ("bun ./guard.ts", {"guard.ts": ""}, "bunfig.toml"),
+        ("bun ./guard.ts", {"guard.ts": "", "bunfig.toml": "preload = ['./first.ts']", "first.ts": ""}, "first.ts"),
+        ("ts-node scripts/guard.ts", {"scripts/guard.ts": ""}, "scripts/tsconfig.json"),
+        ("task guard", {"Taskfile.dist.yml": ""}, "Taskfile.dist.yml"),
+        ("just guard", {"JUSTFILE": ""}, "JUSTFILE"),
+        ("rake guard", {"Rakefile": "", "rakelib/a.rake": ""}, "rakelib/a.rake"),
+        ("rake guard", {"Rakefile": "", "rakelib/a.rake": ""}, "rakelib/b.rake"),
+        (".venv/bin/python guard.py", {"guard.py": "", ".venv/pyvenv.cfg": "", ".venv/bin/python": ""}, ".venv/pyvenv.cfg"),
+        (
+            ".venv/bin/python guard.py",
+            {"guard.py": "", ".venv/bin/python": "", ".venv/lib/python3.11/site-packages/a.pth": ""},
+            ".venv/lib/python3.11/site-packages/b.pth",
+        ),
+    ],
+)  # fmt: skip
+def test_trust_lapses_when_what_a_program_reads_by_itself_changes(
+    world: World, command: str, there: dict[str, str], changed: str
+) -> None:
+    hooked(world, command)
+    for name, content in there.items():
+        world.write(name, content, mode=0o755)
+    world.trust()
+    before = world.read().trust
+    assert (before.state, before.held_hooks, drifted(before.survey)) == ("trusted", {}, ())
+
+    world.write(changed, "changed")
+
+    assert world.read().trust.state == "changed"
+    assert (
+        drifted(before.survey) == (changed,) or changed == "rakelib/b.rake" or changed.endswith(("JUSTFILE", "b.pth"))
+    )

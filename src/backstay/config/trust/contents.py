@@ -3,6 +3,9 @@
 import hashlib
 import os
 import stat
+import sys
+from collections.abc import Iterator
+from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +16,8 @@ ABSENT: Final = "absent"
 """In place of the digest of a file that would run if it were there."""
 MOST_FILES: Final = 5_000
 MOST_BYTES: Final = 64 * 1024 * 1024
+_ENDINGS: Final = (*dict.fromkeys((*all_suffixes(), ".so", ".pyd")),)
+"""Of files that Python imports, of any version."""
 
 
 class Contents:
@@ -44,6 +49,23 @@ class Contents:
         self.count(len(content))
         return f"{'x' if found.st_mode & stat.S_IXUSR else '-'}{sha(content)}"
 
+    def shadows(self, folder: Path) -> Iterator[Path]:
+        """What Python would take out of a folder in place of its own modules: `re.py`, `json/__init__.py`."""
+        try:
+            with os.scandir(folder) as listing:
+                for entry in listing:
+                    name, dot, _ = entry.name.partition(".")
+                    if name not in sys.stdlib_module_names:
+                        continue
+                    if dot and entry.name.endswith(_ENDINGS):
+                        yield Path(entry.path)
+                    elif not dot:
+                        yield from _beginnings(entry.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as exc:
+            self.problem = self.problem or f"{str(folder)!r} cannot be looked into: {exc.strerror}"
+
     def name(self, path: Path) -> str:
         """The name of a file in a survey."""
         text, top = str(path), f"{self.root}{os.sep}"
@@ -55,6 +77,14 @@ class Contents:
         self._bytes_left -= size
         if self.files_left < 0:
             self.problem = self.problem or "there are too many files to look at"
+
+
+def _beginnings(folder: str) -> Iterator[Path]:
+    """What makes a folder a package."""
+    try:
+        yield from (Path(folder, each) for each in os.listdir(folder) if each.startswith("__init__."))
+    except OSError:  # a file, or a folder that Python could not look into either
+        return
 
 
 def sha(content: bytes) -> str:

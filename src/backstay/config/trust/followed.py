@@ -34,6 +34,7 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
     modules: str = ""
     language: str = ""
     endings: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 class RunManifest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +46,8 @@ class RunManifest(Struct, frozen=True, forbid_unknown_fields=True):
     folder: str = ""
     words: str = ""
     brings: bool = False
+    remade: tuple[str, ...] = ()
+    gathers: str = ""
 
 
 class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +64,7 @@ class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
     expansions: frozenset[str]
     modules: frozenset[str]
     imports: frozenset[str]
+    settings: frozenset[str]
     scripts: Mapping[str, Script]
     manifests: Mapping[str, RunManifest]
     projects: Mapping[str, tuple[str, ...]]

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from backstay.config.trust.followed import NotFollowed, command_table
-from backstay.config.trust.run_files import followed
+from backstay.config.trust.run_files import CommandLook, looked_at
 
 
 class HookCommand(Struct, frozen=True):
@@ -18,20 +18,20 @@ class HookCommand(Struct, frozen=True):
     variables: frozenset[str]
     """Those that are set for it."""
     fetches: bool = False
-    """As in `followed`."""
+    """As in `looked_at`."""
 
     @property
     def text(self) -> str:
         """What tells it from others."""
         return command_text(self.command, self.args)
 
-    def files(self, bases: tuple[Path, ...], home: Path) -> tuple[Path, ...]:
-        """As `followed`."""
+    def look(self, bases: tuple[Path, ...], home: Path) -> CommandLook:
+        """What it runs of the project. Raise `NotFollowed`."""
         if not self.bash:
             raise NotFollowed("it is written for another shell than bash")
         if steered := sorted(filter(command_table().steers, self.variables)):
             raise NotFollowed(f"the settings set {steered[0]} for it")
-        return followed(self.command, self.args, bases, home, fetches=self.fetches)
+        return looked_at(self.command, self.args, bases, home, fetches=self.fetches)
 
 
 def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookCommand]:

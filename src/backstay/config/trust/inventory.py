@@ -16,7 +16,7 @@ from backstay.config.layer_file import LayerFile, changes_of, environment_of, se
 from backstay.config.mask import masked
 from backstay.config.permissions_section import looser
 from backstay.config.private_file import writable_name
-from backstay.config.trust.contents import MOST_BYTES, MOST_FILES, Contents, sha
+from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, Contents, sha
 from backstay.config.trust.followed import NotFollowed
 from backstay.config.trust.git_config import TooMany, Unclear, own_folders, program_keys, submodules
 from backstay.config.trust.hook_commands import HookCommand, hook_commands, server_commands
@@ -198,9 +198,12 @@ def survey(
 def drifted(before: WorkspaceInventory) -> tuple[str, ...]:
     """The scripts and extensions that are no longer as they were in a survey. For whoever is about to run one."""
     look = Contents(Path(before.root))
-    changed = []
+    changed: list[str] = []
     for known, digest in before.seen.items():
         kind, _, name = known.partition(":")
+        if kind == "modules":
+            there = map(look.name, look.shadows(_path(before.root, name)))
+            changed += (each for each in there if f"script:{each}" not in before.seen)
         if kind in ("script", "file") and look.content(_path(before.root, name), follow=kind == "script") != digest:
             changed.append(name)
     return tuple(changed)
@@ -282,17 +285,30 @@ class _Look(Contents):
         known = f"script:{self.name(path)}"
         if known not in self.seen:
             self.seen[known] = self.content(path, follow=True)
-            for interpreter in self._mentioned(_first_line(path)):
+            first = _first_line(path)
+            if path.suffix == ".py" or "python" in first:
+                self._modules(Path(os.path.realpath(path)).parent)
+            for interpreter in self._mentioned(first):
                 self._script(interpreter)
 
     def _follow(self, commands: Iterable[HookCommand]) -> None:
         for each in commands:
             try:
-                paths = each.files(self._bases, self._home) if len(each.text) <= LONGEST_COMMAND else ()
+                look = each.look(self._bases, self._home) if len(each.text) <= LONGEST_COMMAND else None
             except NotFollowed as exc:
                 self.unfollowed[each.text] = str(exc)
                 continue
-            for path in paths:
+            for path in look.found if look is not None else ():
+                self._script(path)
+            for folder in look.module_folders if look is not None else ():
+                self._modules(folder)
+
+    def _modules(self, folder: Path) -> None:
+        """Python looks there before it looks for its own modules, which import one another."""
+        known = f"modules:{self.name(folder)}"
+        if known not in self.seen and folder.is_relative_to(self.root):
+            self.seen[known] = ABSENT  # each that is there has a line of its own
+            for path in self.shadows(folder):
                 self._script(path)
 
     def _note_of(self, commands: Iterable[HookCommand]) -> str:

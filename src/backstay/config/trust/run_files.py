@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from backstay.config.json_document import read_regular
 from backstay.config.trust.followed import (
     NotFollowed,
     RunManifest,
@@ -38,6 +39,7 @@ _HOME_PREFIX: Final = re.compile(r"^(?:~|\$HOME|\$\{HOME\})(?=/)")
 _BETWEEN: Final = re.compile(r"[\s;|&()<>=`'\",\[\]{}]+")
 _DEEPEST_QUOTES: Final = 4
 _LONGEST: Final = 4096
+_LONGEST_SETTINGS: Final = 256 * 1024
 
 
 def mentioned(command: str, bases: tuple[Path, ...], home: Path) -> Iterator[Path]:
@@ -104,17 +106,24 @@ _DYNAMIC: Final = (
 _UNREADABLE: Final = ("function_definition", "process_substitution", "coproc_statement")
 
 
-def followed(
-    command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path, *, fetches: bool = False
-) -> tuple[Path, ...]:
+def followed(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path) -> tuple[Path, ...]:
     """The files that a hook's command runs, looked for from each of `bases`; also those that would run if they were there.
 
-    With `args` the command is one program, started as it is; without, a shell reads it. `fetches`: what is
-    fetched by a name that the command has is what was trusted with it. Raise `NotFollowed`.
+    With `args` the command is one program, started as it is; without, a shell reads it. Raise `NotFollowed`.
+    """
+    return tuple(dict.fromkeys(looked_at(command, args, bases, home).found))
+
+
+def looked_at(
+    command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path, *, fetches: bool = False
+) -> "CommandLook":
+    """A look at a hook's command, as `followed`.
+
+    `fetches`: what is fetched by a name that the command has is what was trusted with it. Raise `NotFollowed`.
     """
     look = CommandLook(bases, home, fetches=fetches)
     look.command(command, args)
-    return tuple(dict.fromkeys(look.found))
+    return look
 
 
 class CommandLook:
@@ -122,6 +131,8 @@ class CommandLook:
 
     def __init__(self, bases: tuple[Path, ...], home: Path, *, fetches: bool = False) -> None:
         self.found: list[Path] = []
+        self.module_folders: list[Path] = []
+        """Folders in which Python looks for modules before it looks for its own."""
         self._bases = bases
         self._first = len(bases)
         self._home = home
@@ -184,7 +195,8 @@ class CommandLook:
         if short in table.writers:
             self._written += written_by(rest)
         if "/" in name:
-            self.found += (path for path in self._at(name) if path.is_relative_to(self._bases[0]))
+            inside = [path for path in self._at(name) if path.is_relative_to(self._bases[0])]
+            self.found += (*inside, *(each for path in inside for each in _environment_of(path)))
         if name == "cd":
             self._enter(rest)
         elif short in table.wrappers and (inner := self._unwrapped(rest)):
@@ -253,9 +265,12 @@ class CommandLook:
             if kind.code and re.fullmatch(kind.code, word):
                 return self._code(kind.language, value, depth)
             if kind.modules and re.fullmatch(kind.modules, word):
+                self.module_folders += self._bases
                 self._module(value)
                 return self._require_known(value, command_table().modules)
             if not word.startswith(("-", "+")):
+                for path in self._at(word) if kind.settings else ():
+                    self._files_of((*self._bases, *_folders_between(self._bases[0], path)), kind.settings)
                 return self._resolved(word, kind.endings) if kind.endings else self._file(word)
             if not re.fullmatch(kind.flags, word):
                 break
@@ -271,6 +286,7 @@ class CommandLook:
         except (SyntaxError, ValueError, RecursionError) as exc:
             raise NotFollowed("its Python text cannot be read") from exc
         require_python(tree, text)
+        self.module_folders += self._bases
         self._imports(tree)
 
     def _imports(self, tree: ast.AST) -> None:
@@ -328,7 +344,14 @@ class CommandLook:
             self.bring(rest)
         for word in named.files:
             self._file(word)
-        self.found += (place / name for word in named.folders for place in self._at(word) for name in manifest.files)
+        places = (*self._bases, *(place for word in named.folders for place in self._at(word)))
+        self._files_of(places, manifest.files)
+        if manifest.gathers:
+            self.found += (each for place in places for each in _with_files(place / manifest.gathers))
+        if manifest.remade:
+            made = [place / name for place in places for name in manifest.files]
+            made += (path for word in named.files for path in self._at(word))
+            self.found += (file.parent / each.replace("%", file.name) for file in made for each in manifest.remade)
 
     def _manifest(self, names: Sequence[str], rest: Sequence[str | None]) -> None:
         if any(word is None for word in rest):
@@ -337,7 +360,16 @@ class CommandLook:
         for word in rest:
             for each in (word or "", (word or "").partition("=")[2], (word or "").removeprefix("-C")):
                 places += (place for place in self._at(each) if each and place.is_dir())
-        self.found += (place / name for place in dict.fromkeys(places) for name in names)
+        self._files_of(places, names)
+
+    def _files_of(self, places: Sequence[Path], names: Sequence[str]) -> None:
+        """Files of these names, in capitals or small letters, and what those mention that are settings."""
+        capitals = {name.lower() for name in names}
+        for place in dict.fromkeys(places):
+            self.found += (place / name for name in names)
+            self.found += (place / each for each in _names_in(place) if each.lower() in capitals)
+            for name in command_table().settings.intersection(names):
+                self.found += mentioned(_start_of(place / name), (*self._bases, place), self._home)
 
     def bring(self, rest: Sequence[str | None]) -> None:
         """`npx NAME` runs what the folder brings under this name, before it fetches anything."""
@@ -382,6 +414,44 @@ class CommandLook:
             raise NotFollowed("a word of it is no path")
         word = f"{self._home}{word[1:]}" if re.match(r"~(/|$)", word) else word
         return tuple(dict.fromkeys(Path(os.path.normpath(base / word)) for base in self._bases))
+
+
+def _environment_of(program: Path) -> Iterator[Path]:
+    """What an interpreter in a virtual environment obeys before it reads its script."""
+    if program.parent.name not in ("bin", "Scripts"):
+        return
+    top = program.parent.parent
+    yield top / "pyvenv.cfg"
+    for packages in (*top.glob("lib*/python*/site-packages"), top / "Lib/site-packages"):
+        yield from (packages / "sitecustomize.py", packages / "usercustomize.py")
+        yield from sorted(packages.glob("*.pth"))
+
+
+def _names_in(folder: Path) -> Sequence[str]:
+    """What lies in a folder; nothing of one that cannot be looked into: then nothing of it runs either."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return ()
+
+
+def _with_files(folder: Path) -> Iterator[Path]:
+    yield folder
+    yield from (folder / each for each in _names_in(folder))
+
+
+def _folders_between(root: Path, path: Path) -> Iterator[Path]:
+    """The folders of the project above a file."""
+    yield from (each for each in path.parents if each.is_relative_to(root))
+
+
+def _start_of(settings: Path) -> str:
+    """The text of settings; empty when there are none. What cannot be read is noticed when it is hashed."""
+    try:
+        content, _ = read_regular(settings, _LONGEST_SETTINGS)
+    except OSError:
+        return ""
+    return content.decode("utf-8", "replace")
 
 
 def _has_programs(manifest: Path) -> bool:

@@ -19,7 +19,7 @@ from backstay.vocab.errors import UserError
 TrustState = Literal["trusted", "untrusted", "changed"]
 _SCRIPT: Final = "script:"
 """Scripts are found from the working folder too, so those of another working folder stay in the record."""
-_MAY_GO: Final = (_SCRIPT, "git:", OWN)
+_MAY_GO: Final = (_SCRIPT, "git:", "modules:", OWN)
 """What may go without a word: then less would run."""
 
 
