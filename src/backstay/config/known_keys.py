@@ -30,7 +30,7 @@ def known_keys(settings: Settings | None, layered: Layered | None = None, store_
         elif name := secret.variable:
             named.add(name)
     if layered is not None:
-        named |= layered.keys_beside.union(*(file.keys for file in _counted(layered)))
+        named |= layered.keys_beside.union(*(file.keys for file in _list_counted_files(layered)))
     for profile in () if settings is None else settings.providers.values():
         named |= set(variables(profile.options))
     sent = sent_by_hooks([layer.section for layer in layered.hooks]) if layered is not None else ()
@@ -44,6 +44,6 @@ def _secrets(settings: Settings) -> Iterator[Secret]:
             yield profile.api_key
 
 
-def _counted(layered: Layered) -> Iterable[LayerFile]:
+def _list_counted_files(layered: Layered) -> Iterable[LayerFile]:
     trusted = layered.trust.trusted
     return (file for file in layered.files if trusted or not file.place.of_project)

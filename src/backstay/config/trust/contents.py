@@ -50,7 +50,7 @@ class Contents:
         return f"{'x' if found.st_mode & stat.S_IXUSR else '-'}{sha(content)}"
 
     def shadows(self, folder: Path) -> Iterator[Path]:
-        """What Python would take out of a folder in place of its own modules: `re.py`, `json/__init__.py`."""
+        """Return what Python would import from a folder instead of its own modules: `re.py`, or a package `json`."""
         try:
             with os.scandir(folder) as listing:
                 for entry in listing:
