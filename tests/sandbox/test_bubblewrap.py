@@ -144,7 +144,7 @@ def test_settings_cannot_be_made_from_inside_while_another_session_comes_and_goe
     )
     wall.close()
 
-    assert ran.stdout == ".claude:\n\n.backstay:\n"
+    assert ran.stdout == ".backstay:\n\n.claude:\n"
     assert sorted(os.listdir(yard.root)) == [".git", ".vscode"]
 
 
