@@ -88,7 +88,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     testing 17
 
-    tools 45
+    tools 42
 
     vocab 1
 

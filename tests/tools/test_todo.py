@@ -42,7 +42,7 @@ async def test_an_empty_list_and_a_busy_one_are_allowed() -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ({}, "Missing argument 'todos'."),
+        ({}, "Missing argument 'todos' (array)."),
         ({"todos": "x"}, "Argument 'todos': Expected `array`, got `str`."),
         ({"todos": [{"content": "a"}]}, "Missing argument 'status' in 'todos[0]'."),
         (
@@ -50,7 +50,7 @@ async def test_an_empty_list_and_a_busy_one_are_allowed() -> None:
             "Argument 'todos[0].content': Expected `str` of length >= 1.",
         ),
         ({"todos": [{"content": "a", "status": "done"}]}, "expected one of 'completed', 'in_progress', 'pending'."),
-        ({"todos": [], "merge": True}, "Unknown argument 'merge'. The tool takes 'todos'."),
+        ({"todos": [], "merge": True}, "Unknown argument 'merge'. The tool takes argument 'todos'."),
         ({"todos": [{"content": "a", "status": "pending"}] * 201}, "length <= 200"),
     ],
 )

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from backstay.ports import ToolContext, ToolOutput
-from backstay.tools.struct_tool import shaped
+from backstay.tools.define import tool
 
 NOBODY = "Nobody answered. Go on with the assumption that is most likely right, and say which one you made."
 
@@ -38,7 +38,7 @@ class AskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = msgspec.field(default_factory=dict)
 
 
-def _look(given: AskArguments) -> str:
+def _validate(given: AskArguments) -> str:
     asked = [each.question for each in given.questions]
     if len(set(asked)) < len(asked):
         return "Two of the questions are the same. Ask each once."
@@ -51,7 +51,7 @@ def _look(given: AskArguments) -> str:
     return ""
 
 
-@shaped(AskArguments, name="AskUserQuestion", effect="idempotent", touches="person", look=_look)
+@tool(arguments=AskArguments, validate=_validate, name="AskUserQuestion", effect="idempotent", touches="person")
 async def ask_user(context: ToolContext, given: AskArguments) -> ToolOutput:
     """Ask the person one to four questions with two to four options each. They may also answer in words of their own. Ask only what you
     cannot find out and what changes what you do."""

@@ -15,7 +15,7 @@ import anyio.lowlevel
 import msgspec
 
 from backstay.ports import Tool, ToolContext, ToolOutput
-from backstay.tools.signature import Parameters, describe, parameters_of
+from backstay.tools.signature import Parameters, describe, parameters_of, parameters_of_struct
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Effect, Taint, ToolSpec, Touches
 
@@ -61,6 +61,7 @@ class _Crossing(Generic[T]):
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A", bound=msgspec.Struct)
 Check = Callable[..., Awaitable[object]]
 """Finds out whether a call happened: takes the tool's parameters, returns the result, or None when it did not."""
 
@@ -129,6 +130,8 @@ def tool(
     asks: bool = False,
     taints: tuple[Taint, ...] = (),
     check: Check | None = None,
+    arguments: type[A] | None = None,
+    validate: Callable[[A], str] | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -143,6 +146,8 @@ def tool(
     asks: bool = False,
     taints: tuple[Taint, ...] = (),
     check: Check | None = None,
+    arguments: type[A] | None = None,
+    validate: Callable[[A], str] | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a function, async or sync.
 
@@ -154,13 +159,18 @@ def tool(
     the call did not happen. `asks` wants a person's yes for every call. `taints` says what its calls bring along: words of
     strangers (`untrusted`), data that is nobody else's business (`private`), a way out (`outside`); where all three would meet in
     a session, a person is asked.
+
+    With `arguments`, a struct, the function takes all arguments as one parameter of that type: for names that Python does not allow,
+    such as `-A`. `validate` then returns what is wrong with arguments that have the right types, or an empty text.
     """
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
         _refuse_odd(function)
         called = name or function.__name__
         _refuse_contradictions(called, effect, concurrent, touches, check)
-        parameters = parameters_of(function)
+        parameters = (
+            parameters_of(function) if arguments is None else parameters_of_struct(function, arguments, validate)
+        )
         spec = ToolSpec(
             name=called,
             description=describe(function.__doc__ or "")[0],

@@ -1,10 +1,10 @@
-"""What a function's signature and docstring say about its arguments, as a schema and as a check."""
+"""Read the arguments of a tool from a function's signature or from a struct, and check those of a call."""
 
 import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final, Union
+from typing import Annotated, Any, Final, Union
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,7 @@ from backstay.vocab.errors import UserError
 _SECTION: Final = re.compile(r"(Args|Arguments|Parameters):\s*$")
 _ENTRY: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)$")
 _PLACE: Final = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>.*)`$", re.DOTALL)
+_ABSENT: Final = re.compile(r"Object missing required field `(?P<name>.*?)`")
 
 _REMEMBERED: Final = 256
 """Signatures that are kept. A session makes some of its tools anew, each by the same `def` as every other session."""
@@ -33,57 +34,64 @@ class Parameters(Struct, frozen=True):
     schema: dict[str, object]
     context: str
     """The parameter that gets the `ToolContext`; empty when there is none."""
+    whole: str = ""
+    """The parameter that gets all arguments as one struct; empty when each argument is a parameter."""
+    validate: Callable[[Any], str] | None = None  # takes `arguments`, which differ from tool to tool
+    """Says what is wrong with arguments of the right types."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The arguments in the order of the signature."""
-        return self.arguments.__struct_fields__
+        """The arguments in order, as a model writes them."""
+        return self.arguments.__struct_encode_fields__
 
     def problem(self, args: Mapping[str, object]) -> str:
         """Say why `args` do not fit, naming the argument and what was expected; empty when they do."""
         if unknown := [name for name in args if name not in self.names]:
-            return (
-                f"Unknown {_listed(unknown)}. The tool takes {_listed(self.names) if self.names else 'no arguments'}."
-            )
-        if missing := [name for name in self._required if name not in args]:
+            takes = _quote_names(self.names) if self.names else "no arguments"
+            return f"Unknown {_quote_names(unknown)}. The tool takes {takes}."
+        required = typing.cast("list[str]", self.schema["required"])
+        if missing := [name for name in required if name not in args]:
             wanted = ", ".join(f"{name!r} ({self._expected(name) or 'any value'})" for name in missing)
             return f"Missing {'argument' if len(missing) == 1 else 'arguments'} {wanted}."
         try:
-            msgspec.convert(args, self.arguments, str_keys=True)
+            values = msgspec.convert(args, self.arguments, str_keys=True)
         except msgspec.ValidationError as exc:
             return self._explain(str(exc))
-        return ""
+        return self.validate(values) if self.validate else ""
 
     def bind(self, args: Mapping[str, object], context: ToolContext) -> inspect.BoundArguments:
         """Make the arguments of a call. `args` have no problem; what they leave out takes the function's default."""
         values = msgspec.convert(args, self.arguments, str_keys=True)
-        given = {name: getattr(values, name) for name in self.names if name in args}
+        given: dict[str, object] = {self.whole: values}
+        if not self.whole:
+            given = {name: getattr(values, name) for name in self.names if name in args}
         if self.context:
             given[self.context] = context
         bound = inspect.BoundArguments(self.signature, given)
         bound.apply_defaults()
         return bound
 
-    @property
-    def _required(self) -> list[str]:
-        return typing.cast("list[str]", self.schema["required"])
-
     def _explain(self, message: str) -> str:
         place = _PLACE.match(message)
+        where = place["where"] if place else ""
+        if absent := _ABSENT.match(message):
+            return f"Missing argument {absent['name']!r}{f' in {where!r}' if where else ''}."
         if place is None:
             return f"{message}."
-        name = re.split(r"[.\[]", place["where"])[0]
-        expected = self._expected(name) if place["where"] == name and "enum" in message else ""
-        return f"Argument {place['where']!r}: {place['what']}{f', expected {expected}' if expected else ''}."
+        expected = self._expected(where) if "enum" in message else ""
+        return f"Argument {where!r}: {place['what']}{f', expected {expected}' if expected else ''}."
 
-    def _expected(self, name: str) -> str:
-        properties = typing.cast("dict[str, dict[str, object]]", self.schema["properties"])
-        kinds = typing.cast("dict[str, dict[str, object]]", self.schema.get("$defs", {}))
-        found = properties[name]
-        found = kinds[str(found["$ref"]).rpartition("/")[2]] if "$ref" in found else found
-        if "enum" in found:
-            return "one of " + ", ".join(map(repr, typing.cast("list[object]", found["enum"])))
-        return str(found.get("type", ""))
+    def _expected(self, where: str) -> str:
+        """Return the values or the type that an argument may have; `where` leads to it, as in `todos[1].status`."""
+        found: object = self.schema
+        for step in re.findall(r"[^.\[\]]+", where):
+            below = _member(found, "items" if step.isdigit() or step == "..." else "properties")
+            found = below if step.isdigit() or step == "..." else _member(below, step)
+            if isinstance(reference := _member(found, "$ref"), str):
+                found = _member(self.schema["$defs"], reference.rpartition("/")[2])
+        if isinstance(values := _member(found, "enum"), list):
+            return "one of " + ", ".join(map(repr, values))
+        return str(_member(found, "type") or "")
 
 
 _known: Final[dict[_Look, Parameters]] = {}
@@ -153,8 +161,26 @@ def _read(function: Callable[..., object]) -> Parameters:
     return Parameters(signature, arguments, _schema_of(arguments, fields, called), context)
 
 
+def parameters_of_struct(
+    function: Callable[..., object], arguments: type[msgspec.Struct], validate: Callable[[Any], str] | None
+) -> Parameters:
+    """Read the arguments of a `function` that takes them all as one struct.
+
+    The schema has no references: not every provider follows them.
+    """
+    called = f"The tool {function.__name__!r}"
+    names = {hint: name for name, hint in _hints_of(function, called).items() if name != "return"}
+    if arguments not in names:
+        raise UserError(f"{called} has no parameter of the type {arguments.__name__!r}, which its arguments are.")
+    schema = _schema_of(arguments, [], called)
+    whole = typing.cast("dict[str, object]", _inline(schema, schema.pop("$defs", {})))
+    whole.pop("description", None)  # of the struct, not of the tool
+    signature = inspect.signature(function)
+    return Parameters(signature, arguments, whole, names.get(ToolContext, ""), names[arguments], validate)
+
+
 def describe(docstring: str) -> tuple[str, dict[str, str]]:
-    """The first paragraph of a docstring on one line, and what its `Args:` section says of each parameter."""
+    """Return the first paragraph of a docstring on one line, and what its `Args:` section says of each parameter."""
     lines = inspect.cleandoc(docstring).splitlines()
     first: list[str] = []
     for line in lines:
@@ -257,6 +283,25 @@ def _default_of(parameter: inspect.Parameter) -> dict[str, object]:
         return {}  # a default that JSON cannot say stays the function's own affair
 
 
-def _listed(names: typing.Iterable[str]) -> str:
+def _inline(value: object, kinds: object) -> object:
+    match value:
+        case {"$ref": str(reference), **more}:
+            kind = _inline(_member(kinds, reference.rpartition("/")[2]), kinds)
+            return typing.cast("dict[str, object]", kind) | more
+        case dict():
+            return {
+                key: _inline(each, kinds) for key, each in value.items() if key != "title" or isinstance(each, dict)
+            }
+        case list():
+            return [_inline(each, kinds) for each in value]
+        case _:
+            return value
+
+
+def _member(value: object, key: str) -> object:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _quote_names(names: typing.Iterable[str]) -> str:
     quoted = [repr(name) for name in names]
     return f"{'argument' if len(quoted) == 1 else 'arguments'} {', '.join(quoted)}"

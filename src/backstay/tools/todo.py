@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from backstay.ports import ToolContext, ToolOutput
-from backstay.tools.struct_tool import shaped
+from backstay.tools.define import tool
 from backstay.vocab.events.tools import Todo, TodosWritten
 
 MOST: Final = 200
@@ -32,7 +32,7 @@ class TodoArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ]
 
 
-@shaped(TodoArguments, name="TodoWrite", effect="idempotent", touches="notes")
+@tool(arguments=TodoArguments, name="TodoWrite", effect="idempotent", touches="notes")
 async def write_todos(context: ToolContext, given: TodoArguments) -> ToolOutput:
     """Replace the list of things to do. Keep it for work of several steps: one thing in progress at a time, done as soon as it is done."""
     todos = tuple(Todo(content=each.content, status=each.status, active_form=each.active_form) for each in given.todos)

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from backstay.ports import Tool, ToolContext, ToolOutput
+from backstay.tools.define import tool
 from backstay.tools.search.grep import STOPPED, SearchRoot, Withholds, changed, denied_note, find_place, shown_name
 from backstay.tools.search.ripgrep import NoRipgrep, Result, only_unreadable, run_ripgrep
-from backstay.tools.struct_tool import shaped
 
 MOST: Final = 1000
 """Files that one call lists."""
@@ -40,7 +40,7 @@ class GlobArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 def make_glob(withholds: Withholds | None = None) -> Tool:
     """Make the tool `Glob`. Denied files are counted and not listed; sensitive ones are: a name is no secret, what is in the file is."""
 
-    @shaped(GlobArguments, name="Glob", effect="pure", touches="reads", look=_look)
+    @tool(arguments=GlobArguments, validate=_validate, name="Glob", effect="pure", touches="reads")
     async def glob(context: ToolContext, given: GlobArguments) -> ToolOutput:
         """Find files by name, the newest first. Links are not followed; hidden files and those of .gitignore are left out."""
         place = await anyio.to_thread.run_sync(find_place, context, given.path)
@@ -59,7 +59,7 @@ def make_glob(withholds: Withholds | None = None) -> Tool:
     return glob
 
 
-def _look(given: GlobArguments) -> str:
+def _validate(given: GlobArguments) -> str:
     if "\0" in given.pattern or "\0" in given.path:
         return "A pattern or path cannot contain a NUL character."
     if len(given.pattern.encode("utf-8", "replace")) > 100_000:

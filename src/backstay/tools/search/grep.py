@@ -13,9 +13,9 @@ from msgspec import Meta, Struct, field
 
 from backstay.permissions import Withheld
 from backstay.ports import Tool, ToolContext, ToolOutput
+from backstay.tools.define import tool
 from backstay.tools.files.target import STREAMS, is_stream
 from backstay.tools.search.ripgrep import ERRORS, NoRipgrep, Result, only_unreadable, run_ripgrep
-from backstay.tools.struct_tool import shaped
 
 _ODD: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]")
 _ODD_BYTE: Final = re.compile(rb"[\x00-\x1f\x7f-\xff'\\]")
@@ -155,7 +155,7 @@ def make_grep(withholds: Withholds | None = None) -> Tool:
     A sensitive file or folder that the call gives as its `path` is searched: that was judged as reading it.
     """
 
-    @shaped(GrepArguments, name="Grep", effect="pure", touches="reads", look=_look)
+    @tool(arguments=GrepArguments, validate=_validate, name="Grep", effect="pure", touches="reads")
     async def grep(context: ToolContext, given: GrepArguments) -> ToolOutput:
         """Search files for a regular expression with ripgrep: hidden and binary files and those of .gitignore are left out."""
         place = await anyio.to_thread.run_sync(find_place, context, given.path)
@@ -234,7 +234,7 @@ def _files_word(count: int) -> str:
     return f"{count} file{'s' * (count != 1)}"
 
 
-def _look(given: GrepArguments) -> str:
+def _validate(given: GrepArguments) -> str:
     for name in ("pattern", "path", "glob", "type"):
         value = getattr(given, name)
         if "\0" in value:
