@@ -88,7 +88,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     testing 17
 
-    tools 42
+    tools 36
 
     vocab 1
 

@@ -13,7 +13,7 @@ import pytest
 from backstay.ports import ToolOutput
 from backstay.sandbox.egress import Egress
 from backstay.sandbox.egress_transport import EgressLimits
-from backstay.tools.web.download import named
+from backstay.tools.web.download import explain_failure
 from backstay.tools.web.fetch import WARNING, make_web_fetch
 from tests.sandbox.egress_kit import (
     Page,
@@ -105,7 +105,7 @@ async def test_rb_w58_a_call_that_is_stopped_is_stopped_and_not_timed_out() -> N
     ],
 )
 async def test_rb_w58_the_cause_is_found_however_deep_it_is(error: Callable[[], Exception]) -> None:
-    assert named(error(), "https://example.com/").code == "timeout"
+    assert explain_failure(error(), "https://example.com/").code == "timeout"
 
 
 async def test_a_failure_says_what_the_server_says_in_a_frame() -> None:

@@ -11,7 +11,7 @@ from backstay.sandbox.egress import Egress
 from backstay.tools.toolset import Toolset
 from backstay.tools.web.fetch import WARNING
 from backstay.tools.web.ports import SearchEngine, SearchResult
-from backstay.tools.web.search import Brave, Searxng, Tavily, find_engine, make_web_search, narrowed
+from backstay.tools.web.search import find_engine, make_web_search, narrow
 from backstay.vocab.errors import UserError
 from tests.sandbox.egress_kit import Page, Site, leads_to, page
 from tests.tools.context import RecordingContext
@@ -51,6 +51,14 @@ async def searched(engine: SearchEngine, **args: object) -> ToolOutput:
     return await make_web_search(engine).run({"query": "backstay", **args}, RecordingContext())
 
 
+def engine_at(site: Site, name: str, path: str = "", key: str = "") -> SearchEngine:
+    """The engine of that name, played by `site`."""
+    variables = {"SEARXNG_URL": site.url(path), "BRAVE_API_KEY": key, "TAVILY_API_KEY": key}
+    engine = find_engine(name, site.egress().client, variables, url=site.url(path))
+    assert engine is not None
+    return engine
+
+
 def told(engine: str, text: str) -> str:
     return f"{engine} found for 'backstay'. {WARNING}\n<search_results>\n{text}\n</search_results>"
 
@@ -70,7 +78,7 @@ async def test_rb_w6_the_tool_says_that_it_leads_outside() -> None:
 
 async def test_searxng_is_asked_at_its_own_address() -> None:
     async with Site({"/base/search": answer({"results": ROWS})}) as site:
-        output = await searched(Searxng(site.egress().client, site.url("/base/")), blocked_domains=["x.example"])
+        output = await searched(engine_at(site, "searxng", "/base/"), blocked_domains=["x.example"])
 
         assert output == ToolOutput(text=told("SearXNG", TOLD))
         assert site.asked[0].target == "/base/search?q=backstay+-site%3Ax.example&format=json"
@@ -78,7 +86,7 @@ async def test_searxng_is_asked_at_its_own_address() -> None:
 
 async def test_brave_is_given_its_key_in_a_header() -> None:
     async with Site({"/res/v1/web/search": answer({"web": {"results": ROWS}})}) as site:
-        engine = Brave(site.egress().client, "key-1", site.url(""))
+        engine = engine_at(site, "brave", key="key-1")
 
         output = await searched(engine, allowed_domains=["one.example", "two.example"], limit=5)
 
@@ -89,7 +97,7 @@ async def test_brave_is_given_its_key_in_a_header() -> None:
 
 async def test_tavily_is_given_its_key_in_a_header_and_the_domains_in_its_own_words() -> None:
     async with Site({"/search": answer({"results": ROWS})}) as site:
-        engine = Tavily(site.egress().client, "key-2", site.url(""))
+        engine = engine_at(site, "tavily", key="key-2")
 
         output = await searched(engine, allowed_domains=["one.example", "two.example"])
 
@@ -110,7 +118,7 @@ async def test_tavily_is_given_its_key_in_a_header_and_the_domains_in_its_own_wo
 )
 async def test_an_engine_that_fails_is_a_failure_that_does_not_show_its_key(pages: Page, code: str) -> None:
     async with Site({"/search": pages}) as site:
-        output = await searched(Tavily(site.egress().client, "key-3", site.url("")))
+        output = await searched(engine_at(site, "tavily", key="key-3"))
 
         assert (output.failed, output.code) == (True, code)
         assert "key-3" not in output.text
@@ -119,7 +127,10 @@ async def test_an_engine_that_fails_is_a_failure_that_does_not_show_its_key(page
 @pytest.mark.contract("RV-31")
 async def test_an_engine_at_a_private_address_is_refused_unless_it_is_listed() -> None:
     async with Site({"/search": answer({"results": ROWS})}) as site:
-        output = await searched(Searxng(Egress(allow_ports={site.port}).client, site.url("")))
+        engine = find_engine("searxng", Egress(allow_ports={site.port}).client, {}, url=site.url(""))
+        assert engine is not None
+
+        output = await searched(engine)
 
         assert (output.failed, output.code, site.connections) == (True, "refused", 0)
 
@@ -138,7 +149,7 @@ async def test_an_engine_at_a_private_address_is_refused_unless_it_is_listed() -
 )
 async def test_an_answer_without_results_is_no_results(value: object) -> None:
     async with Site({"/search": answer(value)}) as site:
-        output = await searched(Searxng(site.egress().client, site.url("")))
+        output = await searched(engine_at(site, "searxng"))
 
         assert output == ToolOutput(text="SearXNG found nothing for 'backstay'. Try other words.")
 
@@ -173,18 +184,21 @@ def test_without_an_engine_there_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "environment", "kind"),
+    ("name", "environment", "engine"),
     [
-        ("", {"BRAVE_API_KEY": "k"}, Brave),
-        ("", {"TAVILY_API_KEY": "k"}, Tavily),
-        ("", {"SEARXNG_URL": "http://localhost:8888"}, Searxng),
-        ("tavily", {"BRAVE_API_KEY": "k", "TAVILY_API_KEY": "k"}, Tavily),
+        ("", {"BRAVE_API_KEY": "k"}, "Brave Search"),
+        ("", {"TAVILY_API_KEY": "k"}, "Tavily"),
+        ("", {"SEARXNG_URL": "http://localhost:8888"}, "SearXNG"),
+        ("tavily", {"BRAVE_API_KEY": "k", "TAVILY_API_KEY": "k"}, "Tavily"),
     ],
 )
 def test_the_engine_is_the_one_named_or_the_one_there_is_a_key_for(
-    name: str, environment: dict[str, str], kind: type
+    name: str, environment: dict[str, str], engine: str
 ) -> None:
-    assert isinstance(find_engine(name, Egress().client, environment), kind)
+    found = find_engine(name, Egress().client, environment)
+
+    assert found is not None
+    assert found.name == engine
 
 
 @pytest.mark.parametrize(
@@ -273,10 +287,10 @@ async def test_results_cannot_leave_their_frame_or_their_line() -> None:
 
 
 def test_a_narrowed_query_names_the_domains() -> None:
-    assert narrowed("q", (), ()) == "q"
-    assert narrowed("q", ("a.example",), ()) == "q site:a.example"
-    assert narrowed("q", ("a.example", "b.example"), ()) == "q (site:a.example OR site:b.example)"
-    assert narrowed("q", (), ("a.example", "b.example")) == "q -site:a.example -site:b.example"
+    assert narrow("q", (), ()) == "q"
+    assert narrow("q", ("a.example",), ()) == "q site:a.example"
+    assert narrow("q", ("a.example", "b.example"), ()) == "q (site:a.example OR site:b.example)"
+    assert narrow("q", (), ("a.example", "b.example")) == "q -site:a.example -site:b.example"
 
 
 async def test_both_tools_fit_into_a_toolset() -> None:

@@ -58,7 +58,7 @@ async def fetch(clients: Clients, url: str) -> Page | Elsewhere:
     except EgressRefused as exc:
         raise Unfetched(_REFUSALS.get(exc.kind, "refused"), f"{str(exc).rstrip('.')}.") from exc
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
-        raise named(exc, url) from exc
+        raise explain_failure(exc, url) from exc
     if isinstance(came, Elsewhere):
         return came
     if is_pdf(came[2]):
@@ -72,7 +72,7 @@ async def fetch(clients: Clients, url: str) -> Page | Elsewhere:
     raise Unfetched("not_text", f"{url!r} cannot be read: making sense of it took more than {READING_S:g} seconds.")
 
 
-def named(exc: Exception, url: str) -> Unfetched:
+def explain_failure(exc: Exception, url: str) -> Unfetched:
     """A failure of the connection, by what is behind it: the libraries in between hide the cause, at times twice."""
     host = urlsplit(url).hostname or url
     behind = list(_behind(exc))

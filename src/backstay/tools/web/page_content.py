@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from backstay.logic.text import strip_invisible
+from backstay.tools.files.media_type import image_type
 from backstay.tools.files.pdf import read_pdf
 from backstay.tools.web.html_to_markdown import to_markdown
 from backstay.tools.web.ports import Page, Unfetched
@@ -27,7 +28,7 @@ def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bo
     It ends soon when `stopped` says that nobody waits for it any more.
     """
     said = content_type.partition(";")[0].strip().lower()
-    if picture := _picture(body):
+    if picture := image_type(body):
         return Page(url, picture, media=(InlineMedia(media_type=picture, content=body, name=url[-200:]),))
     if not _is_text(said, body):
         raise Unfetched("not_text", f"{url!r} is {said or 'of no stated kind'}, {len(body):,} bytes that are not text.")
@@ -89,7 +90,6 @@ _TEXTUAL: Final = re.compile(
     r"text/.*|.*[/+](?:json|xml|yaml|x-yaml|toml|javascript|x-javascript|ecmascript|typescript|x-sh|sql|graphql|x-ndjson|csv|x-tex"
     r"|x-www-form-urlencoded|manifest|ld\+json|x-httpd-php|rtf|markdown)"
 )
-_PICTURES: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -119,12 +119,6 @@ def _charset(text: str) -> str:
         return codecs.lookup({"windows-874": "cp874", "macintosh": "mac-roman"}.get(name, name)).name
     except LookupError:
         return ""
-
-
-def _picture(body: bytes) -> str:
-    if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for magic, kind in _PICTURES if body.startswith(magic)), "")
 
 
 def _is_text(said: str, body: bytes) -> bool:

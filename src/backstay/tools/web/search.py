@@ -1,13 +1,13 @@
-"""The tool `WebSearch`: what a search engine finds. Without an engine there is no such tool."""
+"""The tool `WebSearch`, and the search engines that it can ask. A session without an engine does not have the tool."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 import anyio
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from backstay.logic.text import frame, one_line
 from backstay.ports import Tool, ToolOutput
@@ -15,9 +15,6 @@ from backstay.tools.define import tool
 from backstay.tools.web.fetch import STRANGERS, WARNING
 from backstay.tools.web.ports import Clients, SearchEngine, SearchResult, Unfetched
 from backstay.vocab.errors import EgressRefused, UserError
-
-if TYPE_CHECKING:
-    import httpx  # it takes a while to load: only who searches does
 
 RESULTS: Final = 10
 """Results when the call does not say how many."""
@@ -50,13 +47,13 @@ def make_web_search(engine: SearchEngine, *, patience_s: float = PATIENCE_S) -> 
         except TimeoutError:
             text = f"{engine.name} did not answer within {patience_s:g} seconds."
             return ToolOutput(text=text, failed=True, code="timeout")
-        return ToolOutput(text=_told(engine.name, query, _chosen(found, allowed, blocked)[:limit]))
+        return ToolOutput(text=_format(engine.name, query, _select(found, allowed, blocked)[:limit]))
 
     return web_search
 
 
 def _domains(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Domains as they compare; people and models write addresses and wildcards too."""
+    """Normalise domains for comparison; people and models write addresses and wildcards too."""
     cleaned = []
     for text in given or ():
         bare = re.sub(r"^(?:https?://)?(?:\*\.)?", "", text.strip().lower()).partition("/")[0].strip(".")
@@ -66,8 +63,8 @@ def _domains(given: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cleaned))
 
 
-def _chosen(found: Sequence[SearchResult], allowed: Sequence[str], blocked: Sequence[str]) -> list[SearchResult]:
-    """The results of domains that are wanted, each address once: an engine may not know how to choose."""
+def _select(found: Sequence[SearchResult], allowed: Sequence[str], blocked: Sequence[str]) -> list[SearchResult]:
+    """Return the results of the wanted domains, each address once: an engine may not know how to choose."""
     chosen: dict[str, SearchResult] = {}
     for each in found:
         try:
@@ -75,166 +72,164 @@ def _chosen(found: Sequence[SearchResult], allowed: Sequence[str], blocked: Sequ
             host = (split.hostname or "").rstrip(".")
         except ValueError:
             continue
-        wanted = not allowed or any(_below(host, domain) for domain in allowed)
-        if (
-            split.scheme in ("http", "https")
-            and host
-            and wanted
-            and not any(_below(host, domain) for domain in blocked)
-        ):
+        wanted = (not allowed or _is_below(host, allowed)) and not _is_below(host, blocked)
+        if split.scheme in ("http", "https") and host and wanted:
             chosen.setdefault(each.url, each)
     return list(chosen.values())
 
 
-def _below(host: str, domain: str) -> bool:
-    return host == domain or host.endswith(f".{domain}")
+def _is_below(host: str, domains: Sequence[str]) -> bool:
+    return any(host == domain or host.endswith(f".{domain}") for domain in domains)
 
 
-def _told(engine: str, query: str, found: Sequence[SearchResult]) -> str:
+def _format(engine: str, query: str, found: Sequence[SearchResult]) -> str:
     if not found:
         return f"{engine} found nothing for {query!r}. Try other words."
-    rows = "\n".join(
-        f"{place}. {one_line(each.title, 300) or '(no title)'}\n   {one_line(each.url, 2000)}{_told_of(each)}"
-        for place, each in enumerate(found, 1)
-    )
-    return f"{engine} found for {query!r}. {WARNING}\n{frame('search_results', rows)}"
+    rows: list[str] = []
+    for place, each in enumerate(found, 1):
+        rows += [f"{place}. {one_line(each.title, 300) or '(no title)'}", f"   {one_line(each.url, 2000)}"]
+        if snippet := one_line(re.sub(r"</?\w[^>]{0,100}>", "", each.snippet), SNIPPET):
+            rows.append(f"   {snippet}")
+    text = "\n".join(rows)
+    return f"{engine} found for {query!r}. {WARNING}\n{frame('search_results', text)}"
 
 
-def _told_of(each: SearchResult) -> str:
-    snippet = one_line(re.sub(r"</?\w[^>]{0,100}>", "", each.snippet), SNIPPET)
-    return f"\n   {snippet}" if snippet else ""
-
-
-ENGINES: Final[Mapping[str, str]] = {"searxng": "SEARXNG_URL", "brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
-"""The engines, and the variable of the environment that each needs."""
 BRAVE: Final = "https://api.search.brave.com"
 TAVILY: Final = "https://api.tavily.com"
 
 
+class EngineApi(Struct, frozen=True, kw_only=True):
+    """The interface of one search engine."""
+
+    name: str
+    variable: str
+    """The environment variable that holds the key; the address where there is no usual one."""
+    address: str = ""
+    """The usual address; empty where each person has an own one, which needs no key."""
+    path: str
+    method: Literal["GET", "POST"] = "GET"
+    key_header: tuple[str, str] = ("", "")
+    """The header that carries the key, and what stands before the key in it."""
+    question: Callable[[str, int, Sequence[str], Sequence[str]], dict[str, object]]
+    """Makes the query parameters, or the JSON body, of a query, a limit, and the allowed and blocked domains."""
+    rows: tuple[str, ...]
+    """Where the list of results stands in the answer."""
+    snippet: str
+    """The field of a result that holds some of its text."""
+
+
+def _ask_tavily(query: str, limit: int, allowed: Sequence[str], blocked: Sequence[str]) -> dict[str, object]:
+    domains = {"include_domains": list(allowed), "exclude_domains": list(blocked)}
+    return {"query": query, "max_results": limit} | {name: value for name, value in domains.items() if value}
+
+
+ENGINES: Final[Mapping[str, EngineApi]] = {
+    "searxng": EngineApi(  # its settings must allow the format `json`
+        name="SearXNG",
+        variable="SEARXNG_URL",
+        path="/search",
+        question=lambda query, _, allowed, blocked: {"q": narrow(query, allowed, blocked), "format": "json"},
+        rows=("results",),
+        snippet="content",
+    ),
+    "brave": EngineApi(
+        name="Brave Search",
+        variable="BRAVE_API_KEY",
+        address=BRAVE,
+        path="/res/v1/web/search",
+        key_header=("x-subscription-token", ""),
+        question=lambda query, limit, allowed, blocked: {
+            "q": narrow(query, allowed, blocked)[:400],
+            "count": str(limit),
+            "text_decorations": "false",
+        },
+        rows=("web", "results"),
+        snippet="description",
+    ),
+    "tavily": EngineApi(
+        name="Tavily",
+        variable="TAVILY_API_KEY",
+        address=TAVILY,
+        path="/search",
+        method="POST",
+        key_header=("authorization", "Bearer "),
+        question=_ask_tavily,
+        rows=("results",),
+        snippet="content",
+    ),
+}
+"""The engines by the names that settings use. The first with its variable set is taken where none is named."""
+
+
 def find_engine(name: str, clients: Clients, environment: Mapping[str, str], *, url: str = "") -> SearchEngine | None:
-    """The engine called `name`; for an empty name the first that the environment has a key or an address for; else none.
+    """Return the engine called `name`; for an empty name the first whose variable is set in the environment, or None.
 
     `url` is the address of the engine, where it is not the usual one. Raise `UserError` for an engine that cannot be used.
     """
+    name = name or next((known for known, api in ENGINES.items() if environment.get(api.variable)), "")
     if not name:
-        name = next((known for known, variable in ENGINES.items() if environment.get(variable)), "")
-        if not name:
-            return None
-    if name not in ENGINES:
+        return None
+    api = ENGINES.get(name)
+    if api is None:
         raise UserError(f"There is no search engine {name!r}. Use one of {', '.join(map(repr, ENGINES))}.")
-    needed = environment.get(ENGINES[name], "").strip()
-    if name == "searxng":
-        url = url or needed
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise UserError(
-                f"SearXNG needs its address: set {ENGINES[name]} to one such as https://search.example.org."
-            )
-        return Searxng(clients, url)
-    if not needed:
-        raise UserError(f"The search engine {name!r} needs a key: set {ENGINES[name]}.")
-    return Brave(clients, needed, url or BRAVE) if name == "brave" else Tavily(clients, needed, url or TAVILY)
+    needed = environment.get(api.variable, "").strip()
+    if api.address:
+        if not needed:
+            raise UserError(f"The search engine {name!r} needs a key: set {api.variable}.")
+        return WebEngine(clients, api, url or api.address, needed)
+    url = url or needed
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise UserError(f"{api.name} needs its address: set {api.variable} to one such as https://search.example.org.")
+    return WebEngine(clients, api, url)
 
 
-class Searxng:
-    """An instance of SearXNG, one's own as a rule. Its settings must allow the format `json`."""
+class WebEngine:
+    """A search engine at an address. Its key goes to it and to nothing else."""
 
-    name = "SearXNG"
-
-    def __init__(self, clients: Clients, url: str) -> None:
+    def __init__(self, clients: Clients, api: EngineApi, url: str, key: str = "") -> None:
+        self.name = api.name
         self._clients = clients
-        self._url = url.rstrip("/")
+        self._api = api
+        self._url = url.rstrip("/") + api.path
+        header, prefix = api.key_header
+        self._headers = {"accept": "application/json"} | ({header: prefix + key} if header else {})
 
     async def search(
         self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
     ) -> Sequence[SearchResult]:
         """Find pages."""
-        asked = {"q": narrowed(query, allowed, blocked), "format": "json"}
-        body = await _ask(self._clients, "GET", f"{self._url}/search", engine=self.name, params=asked)
-        return _found(body, ("results",), "content")[:limit]
+        import httpx  # noqa: PLC0415 - only a search needs it
+
+        from backstay.tools.web.download import explain_failure  # noqa: PLC0415 - likewise
+
+        api, question = self._api, self._api.question(query, limit, allowed, blocked)
+        sent: dict[str, Any] = {
+            "params" if api.method == "GET" else "json": question
+        }  # Any: as httpx types its options
+        try:
+            async with self._clients() as client:
+                response = await client.request(
+                    api.method, self._url, headers=self._headers, follow_redirects=False, **sent
+                )
+        except EgressRefused as exc:
+            raise Unfetched("refused", f"{api.name} cannot be asked: {exc}") from exc
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
+            raise explain_failure(exc, self._url) from exc
+        if not response.is_success:
+            raise Unfetched("status", f"{api.name} answered {response.status_code}.{_advice(response.status_code)}")
+        return _read_results(response.content, api)[:limit]
 
 
-class Brave:
-    """Brave Search. `key` goes to it and to nobody else."""
-
-    name = "Brave Search"
-
-    def __init__(self, clients: Clients, key: str, url: str = BRAVE) -> None:
-        self._clients = clients
-        self._key = key
-        self._url = url.rstrip("/")
-
-    async def search(
-        self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
-    ) -> Sequence[SearchResult]:
-        """Find pages."""
-        asked = {"q": narrowed(query, allowed, blocked)[:400], "count": str(limit), "text_decorations": "false"}
-        headers = {"x-subscription-token": self._key, "accept": "application/json"}
-        address = f"{self._url}/res/v1/web/search"
-        body = await _ask(self._clients, "GET", address, engine=self.name, params=asked, headers=headers)
-        return _found(body, ("web", "results"), "description")[:limit]
-
-
-class Tavily:
-    """Tavily. `key` goes to it and to nobody else."""
-
-    name = "Tavily"
-
-    def __init__(self, clients: Clients, key: str, url: str = TAVILY) -> None:
-        self._clients = clients
-        self._key = key
-        self._url = url.rstrip("/")
-
-    async def search(
-        self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
-    ) -> Sequence[SearchResult]:
-        """Find pages."""
-        asked: dict[str, object] = {"query": query, "max_results": limit}
-        if allowed:
-            asked["include_domains"] = list(allowed)
-        if blocked:
-            asked["exclude_domains"] = list(blocked)
-        headers = {"authorization": f"Bearer {self._key}"}
-        body = await _ask(self._clients, "POST", f"{self._url}/search", engine=self.name, json=asked, headers=headers)
-        return _found(body, ("results",), "content")[:limit]
-
-
-def narrowed(query: str, allowed: Sequence[str], blocked: Sequence[str]) -> str:
-    """`query` with the words that most engines take for a choice of domains."""
+def narrow(query: str, allowed: Sequence[str], blocked: Sequence[str]) -> str:
+    """Return `query` with the words by which most engines choose domains."""
     wanted = " OR ".join(f"site:{domain}" for domain in allowed)
     unwanted = " ".join(f"-site:{domain}" for domain in blocked)
     wanted = f"({wanted})" if len(allowed) > 1 else wanted
     return " ".join(filter(None, (query, wanted, unwanted)))
 
 
-async def _ask(
-    clients: Clients,
-    method: str,
-    url: str,
-    *,
-    engine: str,
-    params: Mapping[str, str] | None = None,
-    json: object = None,
-    headers: Mapping[str, str] | None = None,
-) -> bytes:
-    import httpx  # noqa: PLC0415 - only who searches needs it
-
-    from backstay.tools.web.download import named  # noqa: PLC0415 - likewise
-
-    try:
-        async with clients() as client:
-            asked = {"params": params, "headers": headers} | ({} if json is None else {"json": json})
-            response = await client.request(method, url, **asked, follow_redirects=False)  # type: ignore[arg-type]  # made just above
-    except EgressRefused as exc:
-        raise Unfetched("refused", f"{engine} cannot be asked: {exc}") from exc
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
-        raise named(exc, url) from exc
-    if not response.is_success:
-        raise Unfetched("status", f"{engine} answered {response.status_code}.{_advice(response)}")
-    return response.content
-
-
-def _advice(response: "httpx.Response") -> str:
-    match response.status_code:
+def _advice(status: int) -> str:
+    match status:
         case 401 | 403:
             return " Its key is missing or wrong, or it does not allow this kind of answer. The person must mend that."
         case 429:
@@ -243,22 +238,21 @@ def _advice(response: "httpx.Response") -> str:
             return ""
 
 
-def _found(body: bytes, way: Sequence[str], snippet: str) -> list[SearchResult]:
-    """The results in an answer. What is not as it should be is left out; an answer that is none at all is a failure."""
+def _read_results(body: bytes, api: EngineApi) -> list[SearchResult]:
+    """Read the results in an answer. Leave out what is malformed; raise `Unfetched` for an answer that is no JSON."""
     try:
         value: object = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise Unfetched("broken", f"The search engine's answer is not JSON: {exc}.") from exc
-    for key in way:
+    for key in api.rows:
         value = value.get(key) if isinstance(value, dict) else None
     rows = value if isinstance(value, list) else []
     return [
-        SearchResult(title=str(row.get("title") or ""), url=row["url"], snippet=str(row.get(snippet) or ""))
+        SearchResult(title=str(row.get("title") or ""), url=row["url"], snippet=str(row.get(api.snippet) or ""))
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("url"), str)
     ]
 
 
 if TYPE_CHECKING:
-    _clients: Clients = cast("Clients", None)
-    _engines: tuple[SearchEngine, ...] = (Searxng(_clients, ""), Brave(_clients, ""), Tavily(_clients, ""))
+    _: SearchEngine = cast("WebEngine", None)
