@@ -36,7 +36,7 @@ WHEN: Final[Mapping[str, str]] = MappingProxyType(
 
 def hooks_document() -> str:
     """Write `hooks.md`: how hooks are written, and every event with its input and what it can decide."""
-    heard = [event for event in EVENTS.values() if event.moment]
+    heard = [event for event in EVENTS.values() if event.fires]
     lines = [
         _HEAD,
         "| event | when | matcher | can | exit 2 | a failure | after a crash |",
@@ -53,11 +53,11 @@ def _row(event: HookEvent) -> str:
     cells = (
         f"`{event.name}`",
         WHEN[event.name],
-        f"`{event.word}`" if event.word else "",
+        f"`{event.matcher_field}`" if event.matcher_field else "",
         ", ".join(_can(event)),
         _EXIT_2[event.exit_2],
         "refuses" if event.on_failure == "block" else "passes",
-        "runs again" if event.again else "",
+        "runs again" if event.reruns else "",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -69,7 +69,7 @@ def _can(event: HookEvent) -> Iterator[str]:
 
 
 def _unheard() -> Iterator[str]:
-    names = " ".join(name for name, event in EVENTS.items() if not event.moment)
+    names = " ".join(name for name, event in EVENTS.items() if not event.fires)
     yield from textwrap.wrap(f"`{names}` are known and have no moment yet: a warning says so.", width=136)
 
 

@@ -8,10 +8,9 @@ import pytest
 from backstay import Session, UserError
 from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.hooks.decorator import Hook, hook
-from backstay.hooks.dispatch import HookDispatcher
+from backstay.hooks.dispatch import HookDispatcher, RunHook
 from backstay.hooks.events import EVENTS
 from backstay.hooks.gates import SESSION, HookState, fold_hook_state
-from backstay.hooks.performer import RunHook
 from backstay.hooks.spec import CommandHook, make_spec
 from backstay.ports import Model
 from backstay.runtime.barrier import Fault
@@ -96,15 +95,15 @@ async def test_house_4_1_hooks_that_were_not_heard_mean_what_the_table_says(way:
             assert (finished.args, finished.output, finished.stops) == ("", None, False), name
 
 
-@pytest.mark.parametrize("name", [name for name, facts in EVENTS.items() if facts.moment])
+@pytest.mark.parametrize("name", [name for name, facts in EVENTS.items() if facts.fires])
 def test_house_4_1_hooks_that_were_cut_by_a_crash_are_heard_again_or_mean_what_the_table_says(name: str) -> None:
     hook_state = fold_hook_state(
         HookState(), recorded(HookStarted(event=name, subject=SESSION, handlers=("h",))), (), ()
     )
     after = fold_hook_state(hook_state, recorded(Opened(), 2), (), ())
 
-    finished = after.heard(name, SESSION)
-    if EVENTS[name].again:
+    finished = after.find_verdict(name, SESSION)
+    if EVENTS[name].reruns:
         assert finished is None
     else:
         assert EVENTS[name].on_failure == "continue"

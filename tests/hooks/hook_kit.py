@@ -1,13 +1,14 @@
 """Hooks that really run, for tests."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from backstay.hooks.events import OnFailure
+from backstay.hooks.merge import HookVerdict, merge_answers
 from backstay.hooks.payload import sample_input
 from backstay.hooks.run import HookRun, run_each
-from backstay.hooks.run_context import RunContext
+from backstay.hooks.run_context import HookInput, RunContext
 from backstay.hooks.spec import CommandHook, Handler, HookSpec, make_spec
 from backstay.tools.shell.processes import look_at
 
@@ -48,3 +49,10 @@ def alive(pid: int) -> bool:
     """Whether a process runs."""
     found = look_at(pid)
     return found is not None and not found.dead
+
+
+async def run_hooks(
+    specs: Sequence[HookSpec], payload: HookInput, folder: Path | str = "/", **more: object
+) -> HookVerdict:
+    """What the hooks of one moment come to."""
+    return merge_answers([each.answer for each in await run_each(specs, payload, means(folder, os.environ, **more))])

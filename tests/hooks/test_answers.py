@@ -13,7 +13,7 @@ from backstay.hooks.output import read_answer, read_ok
 from backstay.hooks.spec import make_spec
 from tests.hooks.kit import about_call, command, said
 
-MOMENTS = [name for name, event in EVENTS.items() if event.moment]
+MOMENTS = [name for name, event in EVENTS.items() if event.fires]
 
 
 @pytest.mark.parametrize("event", MOMENTS)

@@ -3,7 +3,7 @@
 import pytest
 
 from backstay.hooks.events import EVENTS
-from backstay.hooks.payload import FIELDS, hook_input, sample_input, word_of
+from backstay.hooks.payload import FIELDS, find_matcher_value, hook_input, sample_input
 from backstay.hooks.spec import AgentHook, CommandHook, HttpHook, PromptHook, PythonHook, make_spec
 from backstay.vocab.errors import Bug
 
@@ -23,7 +23,7 @@ MOMENTS = (
 
 def test_all_events_are_known_and_those_with_a_moment_have_an_input() -> None:
     assert sorted(EVENTS) == sorted(NAMES.split())
-    assert sorted(name for name, event in EVENTS.items() if event.moment) == sorted(MOMENTS.split())
+    assert sorted(name for name, event in EVENTS.items() if event.fires) == sorted(MOMENTS.split())
     assert sorted(FIELDS) == sorted(MOMENTS.split())
 
 
@@ -39,15 +39,15 @@ def test_exit_2_does_what_the_convention_says_of_each_event() -> None:
 
 
 def test_guards_fail_closed_and_those_whose_refusal_helps_nobody_do_not() -> None:
-    closed = [name for name, event in EVENTS.items() if event.on_failure == "block" and event.moment]
+    closed = [name for name, event in EVENTS.items() if event.on_failure == "block" and event.fires]
 
     assert sorted(closed) == ["PreModelSwitch", "PreToolUse", "UserPromptSubmit"]
 
 
 def test_deciding_hooks_run_again_after_a_crash_and_watching_ones_never_do() -> None:
-    again = {name for name, event in EVENTS.items() if event.again}
+    again = {name for name, event in EVENTS.items() if event.reruns}
 
-    assert again == {name for name, event in EVENTS.items() if event.moment and event.decides in ("call", "step")}
+    assert again == {name for name, event in EVENTS.items() if event.fires and event.decides in ("call", "step")}
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_a_fact_without_a_field_is_a_mistake_of_the_program() -> None:
     ],
 )
 def test_a_matcher_is_compared_with_a_field_of_the_input(event: str, word: str) -> None:
-    assert word_of(event, sample_input(event, cwd="/w")) == word
+    assert find_matcher_value(event, sample_input(event, cwd="/w")) == word

@@ -1,4 +1,4 @@
-"""Hooks that are programs: fed, bounded, ended, whatever they do."""
+"""Hooks that are programs: fed, shorten, ended, whatever they do."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.hooks.handlers.command import KEPT
+from backstay.hooks.command import KEPT
 from backstay.hooks.merge import HookAnswer
-from backstay.hooks.run import run_each, run_hooks
+from backstay.hooks.run import run_each
 from backstay.hooks.run_context import marks
 from backstay.hooks.spec import BrokenHook, HookSpec
-from tests.hooks.hook_kit import CALL, alive, hook_of, means, program, run
+from tests.hooks.hook_kit import CALL, alive, hook_of, means, program, run, run_hooks
 from tests.tools.context import cut_short, until
 
 pytestmark = pytest.mark.anyio
@@ -56,10 +56,8 @@ async def test_rb_w50_exit_2_refuses_and_json_decides(tmp_path: Path) -> None:
     answer = json.dumps({"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"command": "ls"}}})
     rewriting = program("printf", "%s", answer)
 
-    allowed = await run_hooks([rewriting], CALL, cwd=str(tmp_path), environment=os.environ)
-    refused = await run_hooks(
-        [rewriting, program("echo no >&2; exit 2")], CALL, cwd=str(tmp_path), environment=os.environ
-    )
+    allowed = await run_hooks([rewriting], CALL, folder=tmp_path)
+    refused = await run_hooks([rewriting, program("echo no >&2; exit 2")], CALL, folder=tmp_path)
 
     assert (allowed.decision, allowed.args) == ("allow", '{"command":"ls"}')
     assert (refused.decision, refused.blocked, refused.reason, refused.args) == ("deny", True, "no", "")
@@ -165,9 +163,7 @@ async def test_hooks_run_at_once_and_answer_in_their_order(tmp_path: Path) -> No
 
 async def test_one_that_hangs_does_not_keep_another_from_refusing(tmp_path: Path) -> None:
     hanging = program("sleep 60", timeout=0.3, on_failure="continue")
-    verdict = await run_hooks(
-        [hanging, program("echo no >&2; exit 2")], CALL, cwd=str(tmp_path), environment=os.environ
-    )
+    verdict = await run_hooks([hanging, program("echo no >&2; exit 2")], CALL, folder=tmp_path)
 
     assert (verdict.decision, verdict.reason) == ("deny", "no")
     assert "longer than 0.3 seconds" in verdict.notes[0]
@@ -255,6 +251,6 @@ async def test_without_a_background_a_hook_is_waited_for_and_still_decides_nothi
 
 
 async def test_nothing_due_is_nothing_said(tmp_path: Path) -> None:
-    verdict = await run_hooks([], CALL, cwd=str(tmp_path), environment={})
+    verdict = await run_hooks([], CALL, tmp_path)
 
     assert (verdict.decision, verdict.blocked, verdict.notes) == (None, False, ())

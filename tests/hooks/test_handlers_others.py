@@ -11,18 +11,18 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
-from backstay.hooks.decorator import Hook, hook, registered
+from backstay.hooks.decorator import Hook, hook, register_hooks
 from backstay.hooks.events import EVENTS
-from backstay.hooks.handlers.http import guarded_client
+from backstay.hooks.http import make_client
 from backstay.hooks.merge import HookVerdict
-from backstay.hooks.run import HookRun, run_hooks
+from backstay.hooks.run import HookRun
 from backstay.hooks.spec import AgentHook, HookSource, HookSpec, HttpHook, PromptHook, PythonHook, make_spec
 from backstay.vocab.errors import EgressRefused, UserError
-from tests.hooks.hook_kit import CALL, hook_of, means, program, run
+from tests.hooks.hook_kit import CALL, hook_of, means, program, run, run_hooks
 
 pytestmark = pytest.mark.anyio
 
-Told = dict[str, object]
+Input = dict[str, object]
 
 
 async def post(
@@ -166,7 +166,7 @@ async def test_only_a_person_may_name_an_address_of_this_machine(source: HookSou
         tasks.start_soon(listener.serve, _serve)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
         handler = HttpHook(url=f"http://127.0.0.1:{port}/hook")
-        ran = await run(make_spec("PreToolUse", handler, source=source), means(http_client=guarded_client))
+        ran = await run(make_spec("PreToolUse", handler, source=source), means(http_client=make_client))
         tasks.cancel_scope.cancel()
 
     assert ran.answer.decision == "deny"
@@ -224,27 +224,27 @@ async def test_a_model_that_fails_or_never_answers_refuses() -> None:
     assert (late.answer.decision, late.outcome.timed_out) == ("deny", True)
 
 
-async def verdict_of(*hooks: Hook, more: tuple[HookSpec, ...] = (), told: Told | None = None) -> HookVerdict:
+async def verdict_of(*hooks: Hook, more: tuple[HookSpec, ...] = (), told: Input | None = None) -> HookVerdict:
     """What hooks say that a program brought, beside others."""
-    specs, functions = registered(hooks)
-    return await run_hooks((*more, *specs), told or CALL, cwd="/", environment={}, python=functions)
+    specs, functions = register_hooks(hooks)
+    return await run_hooks((*more, *specs), told or CALL, python=functions)
 
 
 @hook("PreToolUse", matcher="Bash")
-def refuse(told: Told) -> Told | None:
+def refuse(told: Input) -> Input | None:
     """Refuse everything."""
     return {"decision": "block", "reason": f"no {told['tool_name']}"}
 
 
 @hook("PreToolUse")
-async def rewrite(told: Told) -> Told | None:
+async def rewrite(told: Input) -> Input | None:
     """Change everything."""
     await anyio.lowlevel.checkpoint()
     return {"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"command": "ls"}}}
 
 
 @hook("PreToolUse")
-def watch(told: Told) -> None:
+def watch(told: Input) -> None:
     """Say nothing."""
 
 
@@ -263,17 +263,17 @@ async def test_rb_w11_functions_stand_beside_other_hooks_and_replace_none() -> N
 async def test_rb_w11_functions_that_share_a_name_are_all_called() -> None:
     def make(word: str) -> Hook:
         @hook("PreToolUse")
-        def same(told: Told) -> Told:
+        def same(told: Input) -> Input:
             return {"decision": "block", "reason": word}
 
         return same
 
     hooks = [make("one"), make("two"), make("three")]
-    specs, functions = registered(hooks)
+    specs, functions = register_hooks(hooks)
 
     assert len({spec.id for spec in specs}) == len(functions) == 3
     assert (await verdict_of(*hooks)).reason == "one\ntwo\nthree"
-    assert [spec.id for spec in registered([make("one"), make("two")])[0]] == [spec.id for spec in specs[:2]]
+    assert [spec.id for spec in register_hooks([make("one"), make("two")])[0]] == [spec.id for spec in specs[:2]]
 
 
 class Strange:
@@ -293,7 +293,7 @@ class Strange:
 )
 async def test_a_function_that_returns_something_else_has_failed(returned: object, words: str) -> None:
     @hook("PreToolUse")
-    def odd(told: Told) -> object:
+    def odd(told: Input) -> object:
         return returned
 
     verdict = await verdict_of(odd)
@@ -304,10 +304,10 @@ async def test_a_function_that_returns_something_else_has_failed(returned: objec
 
 @pytest.mark.parametrize("raised", [ValueError("boom"), SystemExit(0), StopIteration()])
 async def test_rb_w12_a_function_that_raises_refuses_unless_it_is_said_otherwise(raised: BaseException) -> None:
-    def guard(told: Told) -> None:
+    def guard(told: Input) -> None:
         raise raised
 
-    async def later(told: Told) -> None:
+    async def later(told: Input) -> None:
         guard(told)
 
     for function in (guard, later):
@@ -324,11 +324,11 @@ async def test_a_function_that_never_returns_is_left_behind() -> None:
     release = threading.Event()
 
     @hook("PreToolUse", timeout=0.05)
-    def hang(told: Told) -> None:
+    def hang(told: Input) -> None:
         release.wait(20)
 
     @hook("PreToolUse", timeout=0.05)
-    async def sleep(told: Told) -> None:
+    async def sleep(told: Input) -> None:
         await anyio.sleep_forever()
 
     try:
@@ -344,11 +344,11 @@ async def test_what_a_function_does_to_its_input_is_seen_by_nobody_else() -> Non
     seen: list[Any] = []
 
     @hook("PreToolUse")
-    def spoil(told: Told) -> None:
+    def spoil(told: Input) -> None:
         told["tool_input"] = None
 
     @hook("PreToolUse")
-    def look(told: Told) -> None:
+    def look(told: Input) -> None:
         seen.append(told["tool_input"])
 
     told = {**CALL}
@@ -384,7 +384,7 @@ def test_a_hook_that_could_never_run_is_refused_when_it_is_made(
 
 def test_only_hooks_can_be_registered() -> None:
     with pytest.raises(UserError, match=r"Put @hook\(EVENT\) above the function"):
-        registered([lambda told: None])  # type: ignore[list-item]  # the mistake
+        register_hooks([lambda told: None])  # type: ignore[list-item]  # the mistake
 
 
 def test_a_hook_of_a_program_fails_closed_like_any_other() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from backstay.hooks.events import EVENTS
-from backstay.hooks.matching import LONGEST_TEXT, compiled, fits, matcher_warning, matches, near_misses, select
+from backstay.hooks.matching import LONGEST_TEXT, compile_matcher, fits, matcher_warning, matches, near_misses, select
 from backstay.hooks.spec import CommandHook, HookSpec, make_spec
 from tests.hooks.kit import command, one
 
@@ -18,7 +18,7 @@ def test_an_empty_matcher_or_a_star_is_about_everything(matcher: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("matcher", "word", "due"),
+    ("matcher", "value", "due"),
     [
         ("Bash", "Bash", True),
         ("Bash", "bash", False),
@@ -42,8 +42,8 @@ def test_an_empty_matcher_or_a_star_is_about_everything(matcher: str) -> None:
         ("^(?!Bash)", "Bash", False),
     ],
 )
-def test_a_name_list_is_exact_and_a_pattern_matches_anywhere(matcher: str, word: str, due: bool) -> None:
-    assert fits("PreToolUse", matcher, word) is due
+def test_a_name_list_is_exact_and_a_pattern_matches_anywhere(matcher: str, value: str, due: bool) -> None:
+    assert fits("PreToolUse", matcher, value) is due
 
 
 def test_two_events_read_a_hyphen_or_a_blank_as_a_pattern() -> None:
@@ -51,7 +51,7 @@ def test_two_events_read_a_hyphen_or_a_blank_as_a_pattern() -> None:
     assert not fits("Notification", "rate-limit", "a rate-limit of sorts")
 
 
-@pytest.mark.parametrize("event", [name for name, event in EVENTS.items() if not event.word])
+@pytest.mark.parametrize("event", [name for name, event in EVENTS.items() if not event.matcher_field])
 def test_events_without_a_word_ignore_matchers(event: str) -> None:
     assert fits(event, "Nothing", "")
     assert "takes no matcher" in matcher_warning(event, "Nothing")
@@ -72,8 +72,8 @@ def test_events_without_a_word_ignore_matchers(event: str) -> None:
     ],
 )
 def test_patterns_mean_what_they_mean_in_javascript(pattern: str, yes: str, no: str) -> None:
-    assert bool(compiled(pattern).search(yes)) is bool(yes)
-    assert not compiled(pattern).search(no)
+    assert bool(compile_matcher(pattern).search(yes)) is bool(yes)
+    assert not compile_matcher(pattern).search(no)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_patterns_mean_what_they_mean_in_javascript(pattern: str, yes: str, no: 
 )
 def test_what_is_not_read_alike_everywhere_is_said(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        compiled(pattern)
+        compile_matcher(pattern)
 
 
 CATASTROPHES = (
@@ -131,7 +131,7 @@ CATASTROPHES = (
 @pytest.mark.parametrize("matcher", CATASTROPHES)
 def test_sec_l6_a_matcher_that_could_take_for_ever_is_refused(matcher: str) -> None:
     with pytest.raises(ValueError, match=r"for ever|too many ways"):
-        compiled(matcher)
+        compile_matcher(matcher)
     assert fits("PreToolUse", matcher, "a" * 200 + "!")
     assert not fits("PostToolUse", matcher, "a" * 200 + "!")
 
@@ -141,7 +141,7 @@ def test_sec_l6_a_matcher_that_could_take_for_ever_is_refused(matcher: str) -> N
 )
 def test_sec_l6_the_slowest_matchers_that_are_taken_end_soon(matcher: str) -> None:
     began = time.process_time()
-    assert not compiled(matcher).search("a" * LONGEST_TEXT)
+    assert not compile_matcher(matcher).search("a" * LONGEST_TEXT)
     assert time.process_time() - began < 10
 
 
@@ -158,11 +158,11 @@ def test_a_word_without_end_is_not_searched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("matcher", "word"),
+    ("matcher", "value"),
     [("Task", "Agent"), ("Edit|Write", "apply_patch"), ("^(Edit|Write)$", "apply_patch"), ("Edit", "MultiEdit")],
 )
-def test_a_guard_over_a_tool_holds_for_other_names_of_what_it_does(matcher: str, word: str) -> None:
-    assert fits("PreToolUse", matcher, word)
+def test_a_guard_over_a_tool_holds_for_other_names_of_what_it_does(matcher: str, value: str) -> None:
+    assert fits("PreToolUse", matcher, value)
 
 
 def test_an_event_without_a_moment_and_another_event_are_never_due() -> None:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from backstay.hooks.decorator import covers, read_limits, within
 from backstay.hooks.events import EVENTS
-from backstay.hooks.settings import read_hooks
+from backstay.hooks.settings import apply_limits, covers, read_hooks, read_limits
 from backstay.hooks.spec import AgentHook, BrokenHook, CommandHook, Handler, HookSource, HttpHook, PromptHook, make_spec
 from tests.hooks.kit import one
 
@@ -97,7 +96,7 @@ def test_rb_w50_a_matcher_may_be_missing_and_old_shapes_are_read(value: object) 
     assert warnings == ()
 
 
-@pytest.mark.parametrize("event", [name for name, event in EVENTS.items() if event.moment])
+@pytest.mark.parametrize("event", [name for name, event in EVENTS.items() if event.fires])
 def test_rb_w50_every_event_with_a_moment_is_taken(event: str) -> None:
     specs, warnings = read_hooks({event: [{"hooks": [ENTRY]}]}, source="person")
 
@@ -331,7 +330,7 @@ def test_a_list_of_addresses_is_read_part_by_part(pattern: str, url: str, allowe
 def test_limits_of_a_project_do_not_reach_a_persons_hooks(limiter: HookSource, owner: HookSource, runs: bool) -> None:
     spec = make_spec("Stop", HttpHook(url="https://a/x"), source=owner)
 
-    kept, notes = within([spec], [read_limits({"allowedHttpHookUrls": ["https://b/*"]}, source=limiter)])
+    kept, notes = apply_limits([spec], [read_limits({"allowedHttpHookUrls": ["https://b/*"]}, source=limiter)])
 
     assert bool(kept) is runs
     assert any("allowedHttpHookUrls" in note for note in notes) is not runs
@@ -340,7 +339,7 @@ def test_limits_of_a_project_do_not_reach_a_persons_hooks(limiter: HookSource, o
 def test_headers_use_only_the_variables_that_are_allowed() -> None:
     spec = make_spec("Stop", HttpHook(url="https://a/x", env_names=("A", "B")))
 
-    kept, _ = within([spec], [read_limits({"httpHookAllowedEnvVars": ["B", "C"]}, source="person")])
+    kept, _ = apply_limits([spec], [read_limits({"httpHookAllowedEnvVars": ["B", "C"]}, source="person")])
 
     assert kept[0].handler == HttpHook(url="https://a/x", env_names=("B",))
 
@@ -350,8 +349,8 @@ def test_only_managed_hooks_may_be_wanted_by_whoever_manages() -> None:
     managed = make_spec("Stop", CommandHook(command="b"), source="managed")
     wish = {"allowManagedHooksOnly": True}
 
-    assert within([mine, managed], [read_limits(wish, source="managed")]).specs == (managed,)
-    assert within([mine, managed], [read_limits(wish, source="project")]).specs == (mine, managed)
+    assert apply_limits([mine, managed], [read_limits(wish, source="managed")]).specs == (managed,)
+    assert apply_limits([mine, managed], [read_limits(wish, source="project")]).specs == (mine, managed)
 
 
 def test_limits_that_cannot_be_read_allow_nothing() -> None:

@@ -9,7 +9,7 @@ from backstay.hooks.output import CONTEXT, is_ok_form, read_answer, read_ok
 from backstay.hooks.spec import AgentHook, PromptHook, make_spec
 from tests.hooks.kit import about_call, command, said
 
-MOMENTS = [name for name, event in EVENTS.items() if event.moment]
+MOMENTS = [name for name, event in EVENTS.items() if event.fires]
 
 
 @pytest.mark.parametrize(

@@ -80,14 +80,14 @@ START_S: Final = 10.0
 def check_settings(here: Here) -> Iterator[Finding]:
     """The settings files that count here, what they come to, and what is odd about them."""
     from backstay.cli.permissions import granted_here, objects
-    from backstay.hooks.decorator import configured
+    from backstay.hooks.decorator import read_configured_hooks
 
     found = here.layered
     for file in found.files:
         yield Finding(f"{file.place.source}: {str(file.place.path)!r}{_counts(file, here)}")
     if not found.files:
         yield Finding("no settings file; the defaults hold")
-    hooks = configured(found)
+    hooks = read_configured_hooks(found)
     rules = Counter(rule.decision for rule in found.rules)
     events = Counter(spec.event for spec in hooks.specs)
     said = ", ".join(f"{rules[each]} {each}" for each in ("deny", "ask", "allow"))

@@ -16,13 +16,13 @@ from backstay.cli.location import StoreLocation
 from backstay.config.known_keys import known_keys
 from backstay.config.layers import Layered, load_layers
 from backstay.config.trust.own_runs import own_runs
-from backstay.hooks.decorator import configured
-from backstay.hooks.dispatch import judged
+from backstay.hooks.decorator import read_configured_hooks
+from backstay.hooks.dispatch import judge_own_hooks
 from backstay.hooks.events import EVENTS
-from backstay.hooks.handlers.http import guarded_client
+from backstay.hooks.http import make_client
 from backstay.hooks.matching import near_misses, select
 from backstay.hooks.merge import HookVerdict, merge_answers
-from backstay.hooks.payload import sample_input, word_of
+from backstay.hooks.payload import find_matcher_value, sample_input
 from backstay.hooks.run import HookRun, run_each
 from backstay.hooks.run_context import RunContext
 from backstay.hooks.settings import HookReading
@@ -70,7 +70,7 @@ async def try_hooks(
     cwd = _folder(place)
     said = {**sample_input(event, cwd=str(cwd)), **_given(told), "hook_event_name": event}
     layered, found = await _load(place, settings, trust=trust)
-    word = word_of(event, said)
+    word = find_matcher_value(event, said)
     args = said.get("tool_input")
     due = select(found.specs, event, word, args=args if isinstance(args, dict) else {}, rule_matches=_rule_matches)
     asked = tuple(spec for spec in due if isinstance(spec.handler, PromptHook | AgentHook))
@@ -80,10 +80,10 @@ async def try_hooks(
         environment={**keys.without(os.environ), **layered.env},
         headers={**keys.for_headers(os.environ), **layered.env},
         project=str(project_root(cwd)),
-        http_client=guarded_client,
+        http_client=make_client,
     )
     own = own_runs(layered.trust, str(cwd))
-    runnable, against = await judged([spec for spec in due if spec not in asked], own)
+    runnable, against = await judge_own_hooks([spec for spec in due if spec not in asked], own)
     if against:
         raise UserError(f"Nothing was run: {against}")
     runs = await run_each(runnable, said, means)
@@ -165,7 +165,7 @@ def _folder(place: StoreLocation) -> Path:
 
 async def _load(place: StoreLocation, settings: str | None, *, trust: bool) -> tuple[Layered, HookReading]:
     layered = await load_layers(place.cwd or ".", given=settings, trust=True if trust else None)
-    return layered, configured(layered)
+    return layered, read_configured_hooks(layered)
 
 
 def _warnings(layered: Layered, found: HookReading) -> list[str]:
@@ -186,7 +186,7 @@ def _held(layered: Layered) -> tuple[str, ...]:
 
 def _check_event(event: str) -> None:
     known = EVENTS.get(event)
-    if known is not None and known.moment:
+    if known is not None and known.fires:
         return
     if known is not None:
         raise click.UsageError(f"There is no moment for {event!r} yet: its hooks do not run.")

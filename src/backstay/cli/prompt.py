@@ -26,7 +26,7 @@ from backstay.config.settings import Settings
 from backstay.headless import run as headless
 from backstay.headless.input import is_command
 from backstay.headless.job import DRAIN_S, Job
-from backstay.hooks.decorator import configured
+from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.budget import parse_dollars
 from backstay.session.options import DEFAULT, Options
 from backstay.vocab.errors import UserError
@@ -243,7 +243,7 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
         read_layers, given=given["settings"], trust=True if given["trust"] else None, bare=given["bare"]
     )
     here = layers(Path(given["cwd"] or "."))
-    said = (*here.warnings, *configured(here).warnings, *filter(None, (here.notice,)))
+    said = (*here.warnings, *read_configured_hooks(here).warnings, *filter(None, (here.notice,)))
     options = _options(ctx, given, layers)
     prompt = None if given["finish"] else _prompt(ctx, given, here.settings, lines=lines)
     for words in said:

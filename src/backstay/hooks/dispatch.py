@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from backstay.config.trust.hook_commands import command_text
 from backstay.config.trust.inventory import WorkspaceInventory, drifted
 from backstay.config.trust.own_runs import OwnRuns
-from backstay.hooks.gates import added_by_hook
-from backstay.hooks.merge import HookAnswer, merge_answers, unheard
+from backstay.hooks.gates import frame_hook_text
+from backstay.hooks.merge import HookAnswer, finish_unanswered, merge_answers
 from backstay.hooks.payload import hook_input
 from backstay.hooks.run import run_each
 from backstay.hooks.run_context import PythonFunction, RunContext
@@ -23,9 +23,10 @@ from backstay.hooks.spec import AgentHook, CommandHook, HookSpec, PromptHook
 from backstay.logic.state.calls import EndedCall
 from backstay.ports import ModelRequest
 from backstay.runtime.ask_model import stream_model
-from backstay.runtime.services import Services, whole_text
+from backstay.runtime.barrier import Fault
+from backstay.runtime.services import Outcome, Services, whole_text
 from backstay.vocab.env_keys import Keys
-from backstay.vocab.event import Draft
+from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events import InputReceived
 from backstay.vocab.events.tools import HookFinished, HookStarted
 from backstay.vocab.messages import Message, Text, TextRef, ToolCall, ToolResult, text_of
@@ -172,12 +173,14 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
         known = {spec.id: spec for spec in self.specs}
         chosen: Sequence[HookSpec] = [known[each] for each in started.handlers if each in known]
         if changed := await self._changed(chosen):
-            return unheard(started, f"{changed} is not what it was when the workspace was trusted", self.specs)
+            return finish_unanswered(
+                started, f"{changed} is not what it was when the workspace was trusted", self.specs
+            )
         if held := self._held(chosen):
-            return unheard(started, held, self.specs)
-        chosen, against = await judged(chosen, self.own)
+            return finish_unanswered(started, held, self.specs)
+        chosen, against = await judge_own_hooks(chosen, self.own)
         if against:
-            return unheard(started, against, self.specs)
+            return finish_unanswered(started, against, self.specs)
         told = hook_input(started.event, await hook_facts(started, world))
         runs = await run_each(chosen, told, self._means(world, started))
         for run in runs:
@@ -185,7 +188,7 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
             world.tap("hook", {**told_of, "exit": run.outcome.exit_code, "output": run.outcome.stdout[:10_000]})
         verdict = merge_answers([run.answer for run in runs])
         gone = tuple(f"The hook {each!r} is not there any more." for each in started.handlers if each not in known)
-        if gone and ((lost := unheard(started, gone[0], self.specs)).blocked or verdict.decision == "allow"):
+        if gone and ((lost := finish_unanswered(started, gone[0], self.specs)).blocked or verdict.decision == "allow"):
             return lost
         return HookFinished(
             event=started.event,
@@ -233,7 +236,7 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
         )
 
 
-async def judged(specs: Sequence[HookSpec], own: OwnRuns | None) -> tuple[Sequence[HookSpec], str]:
+async def judge_own_hooks(specs: Sequence[HookSpec], own: OwnRuns | None) -> tuple[Sequence[HookSpec], str]:
     """The hooks as they are to be run, and why one that is not the workspace's may not be."""
     found: list[HookSpec] = []
     for spec in specs:
@@ -260,7 +263,7 @@ def _heard_late(world: Services, spec: HookSpec, answer: HookAnswer) -> None:
     if answer.context:
         name = f"late-{spec.id}-{world.clock.nonce()}"
         said = InputReceived(
-            input=name, parts=(Text(text=added_by_hook(spec.event, answer.context)),), delivery="steer"
+            input=name, parts=(Text(text=frame_hook_text(spec.event, answer.context)),), delivery="steer"
         )
         world.inbox.post(Draft(event=said, by="hook"))
 
@@ -278,11 +281,42 @@ async def _ask_once(prompt: str, hook: PromptHook, world: Services) -> str:
 
 
 def _guarded(spec: HookSpec) -> "httpx.AsyncClient":
-    from backstay.hooks.handlers.http import guarded_client  # noqa: PLC0415 - it loads the HTTP client
+    from backstay.hooks.http import make_client  # noqa: PLC0415 - it loads the HTTP client
 
-    return guarded_client(spec)
+    return make_client(spec)
 
 
 def mark_of(session: str, event: str, subject: str) -> str:
     """What tells the programs of one hearing from all others."""
     return f"{session}.{event}.{subject}"
+
+
+class RunHook:
+    """One round of handlers."""
+
+    def __init__(self, record: Recorded, world: Services) -> None:
+        assert isinstance(record.event, HookStarted)
+        self._started = record.event
+        self._id = record.id
+        self._world = world
+
+    async def run(self) -> Outcome:
+        """Hear them."""
+        hear = self._world.in_force.hear_hooks
+        if hear is None:
+            return self._finish_unanswered("hooks could not be run: nobody runs hooks here")
+        return self._finish(await hear(self._started, self._world))
+
+    def stopped(self) -> Outcome:
+        """Say that they were stopped."""
+        return self._finish_unanswered("stopped before they had answered")
+
+    def failed(self, fault: Fault) -> Outcome:
+        """Say that what was to run them broke."""
+        return self._finish_unanswered(f"hooks could not be run: {fault.kind}: {fault.message}")
+
+    def _finish_unanswered(self, why: str) -> Outcome:
+        return self._finish(finish_unanswered(self._started, why, self._world.policy().hooks))
+
+    def _finish(self, event: HookFinished) -> Outcome:
+        return Outcome((Draft(event=event, by="hook", cause=self._id),))

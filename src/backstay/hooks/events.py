@@ -20,9 +20,9 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of an event."""
 
     name: str
-    moment: bool = True
+    fires: bool = True
     """Whether there is a moment for it. A hook for an event without one is kept in the settings and never runs."""
-    word: str = ""
+    matcher_field: str = ""
     """The field of the input that a matcher is compared with; empty when the event takes no matcher."""
     decides: Decides = ""
     exit_2: Exit2 = "ignored"
@@ -34,7 +34,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for every kind of handler; None: the usual ones of its kind."""
     on_failure: OnFailure = "continue"
     """What a hook that breaks means when it does not say."""
-    again: bool = False
+    reruns: bool = False
     """Whether it runs again when the process died before it was over."""
     tool: bool = False
     """Whether it is about the call of a tool: only then can `if` be compared."""
@@ -49,19 +49,21 @@ def _table(*events: HookEvent) -> Mapping[str, HookEvent]:
 EVENTS: Final = _table(
     HookEvent(
         name="PreToolUse",
-        word="tool_name",
+        matcher_field="tool_name",
         decides="call",
         exit_2="blocks",
         context=True,
         on_failure="block",
-        again=True,
+        reruns=True,
         tool=True,
     ),
-    HookEvent(name="PostToolUse", word="tool_name", decides="result", exit_2="model", context=True, tool=True),
-    HookEvent(name="PostToolUseFailure", word="tool_name", decides="result", exit_2="model", context=True, tool=True),
-    HookEvent(name="PostToolBatch", decides="step", exit_2="blocks", context=True, again=True),
-    HookEvent(name="PermissionRequest", word="tool_name", decides="call", again=True, tool=True),
-    HookEvent(name="PermissionDenied", word="tool_name", context=True, tool=True),
+    HookEvent(name="PostToolUse", matcher_field="tool_name", decides="result", exit_2="model", context=True, tool=True),
+    HookEvent(
+        name="PostToolUseFailure", matcher_field="tool_name", decides="result", exit_2="model", context=True, tool=True
+    ),
+    HookEvent(name="PostToolBatch", decides="step", exit_2="blocks", context=True, reruns=True),
+    HookEvent(name="PermissionRequest", matcher_field="tool_name", decides="call", reruns=True, tool=True),
+    HookEvent(name="PermissionDenied", matcher_field="tool_name", context=True, tool=True),
     HookEvent(
         name="UserPromptSubmit",
         decides="step",
@@ -70,43 +72,45 @@ EVENTS: Final = _table(
         text=True,
         timeout=30,
         on_failure="block",
-        again=True,
+        reruns=True,
     ),
     HookEvent(
         name="UserPromptExpansion",
-        moment=False,
-        word="command_name",
+        fires=False,
+        matcher_field="command_name",
         decides="step",
         exit_2="blocks",
         context=True,
         text=True,
         on_failure="block",
     ),
-    HookEvent(name="SessionStart", word="source", exit_2="person", context=True, text=True),
-    HookEvent(name="SessionEnd", word="reason", exit_2="person", timeout=1.5),
-    HookEvent(name="Stop", decides="step", exit_2="blocks", context=True, again=True),
-    HookEvent(name="StopFailure", word="error", narrow=True),
-    HookEvent(name="SubagentStart", word="agent_type", exit_2="person", context=True),
-    HookEvent(name="SubagentStop", word="agent_type", decides="step", exit_2="blocks", context=True, again=True),
-    HookEvent(name="PreCompact", word="trigger", decides="step", exit_2="blocks", again=True),
-    HookEvent(name="PostCompact", word="trigger", exit_2="person"),
-    HookEvent(name="PreModelSwitch", decides="step", exit_2="blocks", on_failure="block", again=True),
+    HookEvent(name="SessionStart", matcher_field="source", exit_2="person", context=True, text=True),
+    HookEvent(name="SessionEnd", matcher_field="reason", exit_2="person", timeout=1.5),
+    HookEvent(name="Stop", decides="step", exit_2="blocks", context=True, reruns=True),
+    HookEvent(name="StopFailure", matcher_field="error", narrow=True),
+    HookEvent(name="SubagentStart", matcher_field="agent_type", exit_2="person", context=True),
+    HookEvent(
+        name="SubagentStop", matcher_field="agent_type", decides="step", exit_2="blocks", context=True, reruns=True
+    ),
+    HookEvent(name="PreCompact", matcher_field="trigger", decides="step", exit_2="blocks", reruns=True),
+    HookEvent(name="PostCompact", matcher_field="trigger", exit_2="person"),
+    HookEvent(name="PreModelSwitch", decides="step", exit_2="blocks", on_failure="block", reruns=True),
     HookEvent(name="PostModelSwitch"),
-    HookEvent(name="Notification", word="notification_type", context=True),
-    HookEvent(name="Setup", moment=False, word="trigger", exit_2="person"),
-    HookEvent(name="TeammateIdle", moment=False, decides="step", exit_2="blocks"),
-    HookEvent(name="TaskCreated", moment=False, decides="step", exit_2="blocks"),
-    HookEvent(name="TaskCompleted", moment=False, decides="step", exit_2="blocks"),
-    HookEvent(name="Elicitation", moment=False, word="mcp_server_name", decides="step", exit_2="blocks"),
-    HookEvent(name="ElicitationResult", moment=False, word="mcp_server_name", decides="step", exit_2="blocks"),
-    HookEvent(name="ConfigChange", moment=False, word="source", decides="step", exit_2="blocks"),
-    HookEvent(name="WorktreeCreate", moment=False, decides="step", exit_2="blocks"),
-    HookEvent(name="WorktreeRemove", moment=False),
-    HookEvent(name="InstructionsLoaded", moment=False, word="load_reason"),
-    HookEvent(name="CwdChanged", moment=False, exit_2="person"),
-    HookEvent(name="FileChanged", moment=False, word="file_path", exit_2="person", narrow=True),
-    HookEvent(name="DirectoryAdded", moment=False),
-    HookEvent(name="MessageDisplay", moment=False, timeout=10),
+    HookEvent(name="Notification", matcher_field="notification_type", context=True),
+    HookEvent(name="Setup", fires=False, matcher_field="trigger", exit_2="person"),
+    HookEvent(name="TeammateIdle", fires=False, decides="step", exit_2="blocks"),
+    HookEvent(name="TaskCreated", fires=False, decides="step", exit_2="blocks"),
+    HookEvent(name="TaskCompleted", fires=False, decides="step", exit_2="blocks"),
+    HookEvent(name="Elicitation", fires=False, matcher_field="mcp_server_name", decides="step", exit_2="blocks"),
+    HookEvent(name="ElicitationResult", fires=False, matcher_field="mcp_server_name", decides="step", exit_2="blocks"),
+    HookEvent(name="ConfigChange", fires=False, matcher_field="source", decides="step", exit_2="blocks"),
+    HookEvent(name="WorktreeCreate", fires=False, decides="step", exit_2="blocks"),
+    HookEvent(name="WorktreeRemove", fires=False),
+    HookEvent(name="InstructionsLoaded", fires=False, matcher_field="load_reason"),
+    HookEvent(name="CwdChanged", fires=False, exit_2="person"),
+    HookEvent(name="FileChanged", fires=False, matcher_field="file_path", exit_2="person", narrow=True),
+    HookEvent(name="DirectoryAdded", fires=False),
+    HookEvent(name="MessageDisplay", fires=False, timeout=10),
 )
 """Every event that settings may name.
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from backstay.hooks.events import EVENTS
 from backstay.hooks.matching import select
-from backstay.hooks.merge import unheard
+from backstay.hooks.merge import finish_unanswered
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import Calls, EndedCall
 from backstay.logic.text import frame
@@ -90,11 +90,11 @@ class HookState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     compacted: tuple[str, str] = ("", "")
     """The compaction that was done last, and what it was for, until somebody was told."""
 
-    def heard(self, event: str, subject: str) -> HookFinished | None:
+    def find_verdict(self, event: str, subject: str) -> HookFinished | None:
         """The verdict of a gate that is open."""
         return next((each for each in reversed(self.done) if each.event == event and each.subject == subject), None)
 
-    def hearing(self, event: str, subject: str) -> bool:
+    def is_running(self, event: str, subject: str) -> bool:
         """Whether handlers are being heard."""
         return any(each.event == event and each.subject == subject and not each.void for each in self.open)
 
@@ -104,23 +104,23 @@ class HookState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def gate(
-    hook_state: HookState, policy: Policy, event: str, subject: str, *, word: str = "", args: str = ""
+    hook_state: HookState, policy: Policy, event: str, subject: str, *, matcher_value: str = "", args: str = ""
 ) -> Sequence[Draft] | None:
     """None when the gate is open, else what to write to open it: nothing while handlers are being heard."""
-    if not policy.hooks or hook_state.heard(event, subject) is not None:
+    if not policy.hooks or hook_state.find_verdict(event, subject) is not None:
         return None
-    if hook_state.hearing(event, subject):
+    if hook_state.is_running(event, subject):
         return ()
-    started = due(policy, event, subject, word=word, args=args)
+    started = hook_intent(policy, event, subject, matcher_value=matcher_value, args=args)
     return None if started is None else (started,)
 
 
-def due(policy: Policy, event: str, subject: str, *, word: str = "", args: str = "") -> Draft | None:
+def hook_intent(policy: Policy, event: str, subject: str, *, matcher_value: str = "", args: str = "") -> Draft | None:
     """The intent that hears the handlers of `event`; None when none is for it. For a call, `word` names the tool."""
     if not any(hook.event == event for hook in policy.hooks):
         return None
     given = msgspec.json.decode(args, type=dict[str, object]) if args else {}
-    found = select(policy.hooks, event, word, args=given, rule_matches=policy.rule_matches)
+    found = select(policy.hooks, event, matcher_value, args=given, rule_matches=policy.rule_matches)
     if not found:
         return None
     ids = tuple([hook.id for hook in found])
@@ -188,7 +188,7 @@ def _finished(hook_state: HookState, record: Recorded, event: HookFinished) -> H
     holds = event.blocked and event.event == "Stop"
     ends = within and (event.stops or (event.blocked and event.event == "PostToolBatch"))
     added = "\n".join(filter(None, (event.reason if holds else "", event.context)))
-    said = () if late or not added else (added_by_hook(event.event, added),)
+    said = () if late or not added else (frame_hook_text(event.event, added),)
     return replace(
         hook_state,
         open=tuple([each for each in hook_state.open if each.intent != record.cause]),
@@ -199,16 +199,16 @@ def _finished(hook_state: HookState, record: Recorded, event: HookFinished) -> H
     )
 
 
-def added_by_hook(event: str, text: str) -> str:
+def frame_hook_text(event: str, text: str) -> str:
     """What a hook adds for the model, in a frame that says whose words they are."""
     return frame("hook", f"{_WHOSE}\n{text}", {"event": event})
 
 
 def _outlived(hook_state: HookState) -> tuple[HookFinished, ...]:
     """What stays heard when a process dies: every verdict, and those who only look on, who are not heard twice."""
-    watching = (each for each in hook_state.open if each.event in EVENTS and not EVENTS[each.event].again)
+    watching = (each for each in hook_state.open if each.event in EVENTS and not EVENTS[each.event].reruns)
     began = (HookStarted(event=each.event, subject=each.subject, handlers=()) for each in watching)
-    lost = (unheard(each, "the process ended before they had answered") for each in began)
+    lost = (finish_unanswered(each, "the process ended before they had answered") for each in began)
     return (*_without_start(hook_state.done), *lost)
 
 

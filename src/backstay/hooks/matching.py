@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(
 
 
 @functools.lru_cache(maxsize=512)
-def compiled(pattern: str) -> "re.Pattern[str]":
+def compile_matcher(pattern: str) -> "re.Pattern[str]":
     """Return the pattern, ready to search a text of `LONGEST_TEXT` characters. Raise `ValueError` with the reason when it is refused."""
     if len(pattern) > _LONGEST:
         raise ValueError(f"it is longer than {_LONGEST} characters")
@@ -143,44 +143,50 @@ _SERVER: Final = re.compile(r"mcp__(?:(?!__).)+")
 def select(
     specs: Iterable[HookSpec],
     event: str,
-    word: str = "",
+    matcher_value: str = "",
     *,
     tool: str = "",
     args: Mapping[str, object] | None = None,
     rule_matches: RuleMatches | None = None,
 ) -> tuple[HookSpec, ...]:
     """The hooks that are due, in order, each of those that would do the same only once."""
-    due = (spec for spec in specs if matches(spec, event, word, tool=tool, args=args or {}, rule_matches=rule_matches))
+    due = (
+        spec
+        for spec in specs
+        if matches(spec, event, matcher_value, tool=tool, args=args or {}, rule_matches=rule_matches)
+    )
     return distinct(due)
 
 
 def matches(
     spec: HookSpec,
     event: str,
-    word: str = "",
+    matcher_value: str = "",
     *,
     tool: str = "",
     args: Mapping[str, object] | None = None,
     rule_matches: RuleMatches | None = None,
 ) -> bool:
     """Whether a hook is due. `word` is what its matcher is compared with; for the call of a tool, the tool's name unless said."""
-    if spec.event != event or not EVENTS[event].moment:
+    if spec.event != event or not EVENTS[event].fires:
         return False
-    return fits(event, spec.matcher, word or tool) and _rule_holds(spec, tool or word, args or {}, rule_matches)
+    return fits(event, spec.matcher, matcher_value or tool) and _rule_holds(
+        spec, tool or matcher_value, args or {}, rule_matches
+    )
 
 
-def fits(event: str, matcher: str, word: str) -> bool:
+def fits(event: str, matcher: str, matcher_value: str) -> bool:
     """Whether a matcher is about `word`. One that cannot be read is about everything when the event's hooks stand guard."""
     facts = EVENTS[event]
-    if not facts.word or matcher in ("", "*"):
+    if not facts.matcher_field or matcher in ("", "*"):
         return True
-    if matcher_problem(event, matcher) or len(word) > LONGEST_TEXT:
+    if matcher_problem(event, matcher) or len(matcher_value) > LONGEST_TEXT:
         return fails_closed(event)
-    words = (word, *ALSO_CALLED.get(word, ())) if facts.tool else (word,)
+    words = (matcher_value, *ALSO_CALLED.get(matcher_value, ())) if facts.tool else (matcher_value,)
     names = names_of(event, matcher)
     if names is not None:
         return any(each in names for each in words)
-    return any(compiled(matcher).search(each) is not None for each in words)
+    return any(compile_matcher(matcher).search(each) is not None for each in words)
 
 
 def fails_closed(event: str) -> bool:
@@ -204,7 +210,7 @@ def matcher_problem(event: str, matcher: str) -> str:
     if names is not None:
         return "" if names else "it names nothing"
     try:
-        compiled(matcher)
+        compile_matcher(matcher)
     except ValueError as exc:
         return str(exc)
     return ""
@@ -215,7 +221,7 @@ def matcher_warning(event: str, matcher: str) -> str:
     facts = EVENTS[event]
     if matcher in ("", "*"):
         return ""
-    if not facts.word:
+    if not facts.matcher_field:
         return f"{event} takes no matcher; {matcher!r} is ignored."
     for name in names_of(event, matcher) or ():
         if facts.tool and _SERVER.fullmatch(name):
@@ -234,21 +240,21 @@ def distinct(specs: Iterable[HookSpec]) -> tuple[HookSpec, ...]:
     return tuple(found.values())
 
 
-def near_misses(specs: Sequence[HookSpec], event: str, word: str) -> tuple[HookSpec, ...]:
+def near_misses(specs: Sequence[HookSpec], event: str, matcher_value: str) -> tuple[HookSpec, ...]:
     """The hooks of the event that would be due if nobody cared for upper and lower case, or for the rest of a name."""
-    return tuple(spec for spec in specs if spec.event == event and _nearly(spec, word))
+    return tuple(spec for spec in specs if spec.event == event and _nearly(spec, matcher_value))
 
 
-def _nearly(spec: HookSpec, word: str) -> bool:
-    if fits(spec.event, spec.matcher, word):
+def _nearly(spec: HookSpec, matcher_value: str) -> bool:
+    if fits(spec.event, spec.matcher, matcher_value):
         return False
-    lower, matcher = word.lower(), spec.matcher.lower()
+    lower, matcher = matcher_value.lower(), spec.matcher.lower()
     names = names_of(spec.event, matcher)
     if names is not None:
         return any(lower == name or lower.startswith(f"{name}__") for name in names)
-    if matcher_problem(spec.event, spec.matcher) or len(word) > LONGEST_TEXT:
+    if matcher_problem(spec.event, spec.matcher) or len(matcher_value) > LONGEST_TEXT:
         return False
-    return re.search(compiled(spec.matcher).pattern, word, re.ASCII | re.IGNORECASE) is not None
+    return re.search(compile_matcher(spec.matcher).pattern, matcher_value, re.ASCII | re.IGNORECASE) is not None
 
 
 def _rule_holds(spec: HookSpec, tool: str, args: Mapping[str, object], rule_matches: RuleMatches | None) -> bool:

@@ -74,7 +74,7 @@ def merge_answers(answers: Sequence[HookAnswer]) -> HookVerdict:
     )
 
 
-def unheard(started: HookStarted, why: str, specs: Iterable[HookSpec] = ()) -> HookFinished:
+def finish_unanswered(started: HookStarted, why: str, specs: Iterable[HookSpec] = ()) -> HookFinished:
     """Return the verdict of a round of handlers that could not be run, or did not answer: the one of `EVENTS`.
 
     The step is refused when the event's row says so, or when `specs` (the hooks of the session) has a handler of this round whose

@@ -245,7 +245,7 @@ def read_answer(
         if exit_code != 0:
             return _failure(spec, _ended(exit_code, stderr))
         added = plain if EVENTS[event].text else ""
-        return HookAnswer(hook=spec.id, event=event, label=spec.label, context=bounded(added))
+        return HookAnswer(hook=spec.id, event=event, label=spec.label, context=shorten(added))
     if exit_code < 0:
         said.problems.append(_ended(exit_code, stderr))
     return _spoken(spec, said)
@@ -257,15 +257,15 @@ def read_ok(event: str, text: str, *, spec: HookSpec) -> HookAnswer:
     content = _object(fenced[1] if fenced else text.strip())
     ok = content.get("ok") if content is not None else None
     if content is None or repeated_name(fenced[1] if fenced else text.strip()) or not isinstance(ok, bool):
-        return _failure(spec, f'the answer is not like {{"ok": true}}: {bounded(text.strip(), 200)!r}')
+        return _failure(spec, f'the answer is not like {{"ok": true}}: {shorten(text.strip(), 200)!r}')
     told = content.get("reason")
     if ok or (content.get("impossible") is True and event in ("Stop", "SubagentStop")):
-        notes = (bounded(str(told), NOTE),) if not ok and told else ()
+        notes = (shorten(str(told), NOTE),) if not ok and told else ()
         return HookAnswer(hook=spec.id, event=event, label=spec.label, notes=notes)
-    reason = bounded(told) if isinstance(told, str) and told.strip() else f"A hook of {event} says no."
+    reason = shorten(told) if isinstance(told, str) and told.strip() else f"A hook of {event} says no."
     goes_on = isinstance(spec.handler, PromptHook) and spec.handler.goes_on
     ends = not goes_on and EVENTS[event].decides in ("step", "result") and event not in ("Stop", "SubagentStop")
-    return _refusal(spec, reason, stops=ends, notes=() if EVENTS[event].decides else (bounded(reason, NOTE),))
+    return _refusal(spec, reason, stops=ends, notes=() if EVENTS[event].decides else (shorten(reason, NOTE),))
 
 
 def is_ok_form(text: str) -> bool:
@@ -274,7 +274,7 @@ def is_ok_form(text: str) -> bool:
     return content is not None and "ok" in content and not (_DECIDING & content.keys())
 
 
-def bounded(text: str, most: int = CONTEXT) -> str:
+def shorten(text: str, most: int = CONTEXT) -> str:
     """`text`, cut where it is longer than `most` characters, with a word about it."""
     text = text.strip()
     return text if len(text) <= most else f"{text[:most]}\n[{len(text) - most} characters are left out here]"
@@ -331,7 +331,7 @@ def _spoken(spec: HookSpec, said: Said) -> HookAnswer:
     if said.problems and not (said.refused or said.stops):
         failure = _failure(spec, "; ".join(each.rstrip(".") for each in said.problems), said.notes)
         asks = said.decision == "ask" and failure.decision is None
-        return replace(failure, decision="ask", reason=bounded(said.reason)) if asks else failure
+        return replace(failure, decision="ask", reason=shorten(said.reason)) if asks else failure
     notes = [*said.notes, *(f"{spec.label}: {problem}" for problem in said.problems)]
     decision, args = said.decision, said.args
     if spec.doubt and (decision == "allow" or args):
@@ -348,11 +348,11 @@ def _spoken(spec: HookSpec, said: Said) -> HookAnswer:
         label=spec.label,
         decision=decision,
         blocked=blocked,
-        reason=bounded(said.reason or (f"A hook of {said.event} refused." if blocked and not context else "")),
+        reason=shorten(said.reason or (f"A hook of {said.event} refused." if blocked and not context else "")),
         args="" if decision == "deny" else args,
-        context=bounded(context) if EVENTS[said.event].context else "",
+        context=shorten(context) if EVENTS[said.event].context else "",
         output=said.output,
-        notes=tuple(bounded(note, NOTE) for note in notes),
+        notes=tuple(shorten(note, NOTE) for note in notes),
         stops=said.stops,
     )
 
@@ -367,13 +367,13 @@ def _stopped(event: str) -> tuple[Decision | None, bool]:
 def _exit_2(spec: HookSpec, said: Said | None, stderr: str) -> HookAnswer:
     """Exit 2: what it refuses, and to whom it says why. JSON may give the reason; it undoes nothing."""
     facts = spec.facts
-    reason = bounded((said.reason if said else "") or stderr)
-    notes = tuple(bounded(note, NOTE) for note in said.notes) if said else ()
+    reason = shorten((said.reason if said else "") or stderr)
+    notes = tuple(shorten(note, NOTE) for note in said.notes) if said else ()
     if said is not None and (said.stops or said.decision == "deny"):
         return _refusal(spec, reason, stops=said.stops, notes=notes)
     if facts.exit_2 in ("blocks", "model"):
         return _refusal(spec, reason, notes=notes)
-    told = f"{spec.label}: {bounded(reason, NOTE) or 'it ended with exit 2'}"
+    told = f"{spec.label}: {shorten(reason, NOTE) or 'it ended with exit 2'}"
     if facts.exit_2 == "ignored":
         told = f"{told} (exit 2 refuses nothing at {spec.event})"
     return HookAnswer(hook=spec.id, event=spec.event, label=spec.label, notes=(*notes, told))
@@ -401,7 +401,7 @@ def _refusal(
 
 def _failure(spec: HookSpec, why: str, notes: list[str] | tuple[str, ...] = ()) -> HookAnswer:
     """A hook that could not answer: refuse, or go on as if it were not there; a person is told in any case."""
-    why = bounded(why, NOTE)
+    why = shorten(why, NOTE)
     refuses = spec.on_failure == "block" and bool(spec.facts.decides)
     told = (
         "so it was refused; 'onFailure': 'continue' in its settings would let it pass"
@@ -421,5 +421,5 @@ def _failure(spec: HookSpec, why: str, notes: list[str] | tuple[str, ...] = ()) 
 
 def _ended(exit_code: int, stderr: str) -> str:
     how = f"it was killed by signal {-exit_code}" if exit_code < 0 else f"it ended with exit {exit_code}"
-    words = bounded(stderr, 500)
+    words = shorten(stderr, 500)
     return f"{how}{_KNOWN_EXITS.get(exit_code, '')}{f': {words}' if words else ''}"

@@ -102,8 +102,8 @@ def sample_input(event: str, *, cwd: str) -> dict[str, object]:
     return hook_input(event, {**common, **facts})
 
 
-def word_of(event: str, told: Mapping[str, object]) -> str:
+def find_matcher_value(event: str, told: Mapping[str, object]) -> str:
     """What the matchers of `event` are compared with; empty when there is nothing."""
-    field = EVENTS[event].word
+    field = EVENTS[event].matcher_field
     value = told.get(field, "") if field else ""
     return value if isinstance(value, str) else ""

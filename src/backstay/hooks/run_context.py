@@ -1,4 +1,4 @@
-"""What hooks are run with: where, in which environment, and who can be asked."""
+"""The context of a run of hooks: folder, environment, clients; and the outcome of one handler."""
 
 import itertools
 import os
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     import httpx
     from anyio.abc import TaskGroup
 
-Told = Mapping[str, object]
-"""What a hook is told; the standard input of a program."""
+HookInput = Mapping[str, object]
+"""The JSON object that a hook receives: the standard input of a program, the body of a request."""
 
 AskModel = Callable[[str, PromptHook], Awaitable[str]]
-"""Asks a model once: the prompt with the event in it, and the hook, which may name a model. Gives what it said."""
+"""Asks a model once: takes the prompt with the event in it and the hook, which may name a model; returns the reply."""
 AskAgent = Callable[[str, AgentHook], Awaitable[str]]
-"""Lets a child session answer: the prompt with the event in it, and the hook. Gives the last thing that it said."""
+"""Lets a child session answer: takes the prompt with the event in it and the hook; returns the last reply."""
 PythonFunction = Callable[[dict[str, object]], object]
-"""Takes what a hook is told, and gives None or an object as a program would print it; may be a coroutine function."""
+"""Takes the input of a hook and returns None or an object as a program would print it; may be a coroutine function."""
 MakeClient = Callable[[HookSpec], "httpx.AsyncClient"]
-"""Makes the client that posts for a hook; it judges where requests may go."""
+"""Makes the client that posts for a hook; the client refuses addresses that the hook may not reach."""
 
 _numbers: Final = itertools.count(1)
 
@@ -45,29 +45,29 @@ class RunContext(Struct, frozen=True, kw_only=True):
     python: Mapping[str, PythonFunction] = field(default_factory=dict)
     """The functions of hooks, by the name of their handler."""
     on_output: Callable[[HookSpec, str], None] | None = None
-    """Takes what a program writes, while it runs. Never waits."""
+    """Takes the output of a program while it runs. Never waits."""
     background: "TaskGroup | None" = None
-    """Where hooks go on that nobody waits for; without it, they are waited for."""
+    """Where background hooks run; without it, the run waits for them."""
     on_late: Callable[[HookSpec, HookAnswer], None] | None = None
-    """Takes what a hook in the background said in the end."""
+    """Takes the answer of a background hook when it has ended."""
     mark: str = ""
-    """What tells the programs of this run from all others, in their environment: see `marks`."""
+    """Marks the programs of this run in their environment: see `marks`."""
 
     def mark_of(self, number: int) -> str:
-        """The mark of one hook's programs."""
+        """Return the mark of one hook's programs."""
         return f"{self.mark or f'hook-{os.getpid()}-{next(_numbers)}'}.{number}"
 
 
 def marks(mark: str, count: int) -> tuple[str, ...]:
-    """What the programs of a run of `count` hooks carry, so that what a crash left behind can be found (`stop_call`)."""
+    """Return the marks of a run of `count` hooks, by which `stop_call` finds what a crash left behind."""
     return tuple(f"{mark}.{number}" for number in range(count))
 
 
 class HandlerOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run."""
+    """How a handler ended."""
 
     exit_code: int | None = None
-    """As the system says it; negative for a signal. None for what has none, or never ended."""
+    """As the system reports it; negative for a signal. None for a handler without one, or that never ended."""
     stdout: str = ""
     stderr: str = ""
     timed_out: bool = False
@@ -76,6 +76,6 @@ class HandlerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool = False
     """Whether standard output was longer than what is kept."""
     background: bool = False
-    """Whether it goes on without us."""
+    """Whether it goes on in the background."""
     answer: str | None = None
-    """What a model said."""
+    """The reply of a model."""

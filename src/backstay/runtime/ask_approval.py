@@ -37,7 +37,7 @@ class AskHuman:
             return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True))
         call = next(call for call in self._world.state.progress.calls if call.id == self._asked.call)
         args = msgspec.json.decode(call.args, type=dict[str, object])
-        fire(self._world, "Notification", call.id, word="permission_prompt")
+        fire(self._world, "Notification", call.id, matcher_value="permission_prompt")
         question = Question(
             session=self._world.session,
             call=call.id,

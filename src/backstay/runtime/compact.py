@@ -119,7 +119,7 @@ class Compact:
 
     async def run(self) -> Outcome:
         """Shorten the conversation, or say why it stays as it is."""
-        verdict = await fire_and_wait(self._world, "PreCompact", self._id, word=self._started.trigger)
+        verdict = await fire_and_wait(self._world, "PreCompact", self._id, matcher_value=self._started.trigger)
         if verdict is not None and verdict.blocked:
             return self._fail(f"A hook refused it: {verdict.reason or 'it gave no reason'}")
         chosen = self._chosen = what_to_shorten(self._started, self._world.state)

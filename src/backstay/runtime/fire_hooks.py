@@ -4,8 +4,8 @@ from typing import Final
 
 import anyio
 
-from backstay.hooks.gates import due
-from backstay.hooks.merge import unheard
+from backstay.hooks.gates import hook_intent
+from backstay.hooks.merge import finish_unanswered
 from backstay.runtime.services import Hearing, Services
 from backstay.vocab.events.tools import HookFinished, HookStarted
 
@@ -14,13 +14,13 @@ PATIENCE_S: Final = 5.0
 
 
 async def fire_and_wait(
-    world: Services, event: str, subject: str, *, word: str = "", args: str = ""
+    world: Services, event: str, subject: str, *, matcher_value: str = "", args: str = ""
 ) -> HookFinished | None:
     """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other.
 
-    Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `unheard`.
+    Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `finish_unanswered`.
     """
-    draft = due(world.policy(), event, subject, word=word, args=args)
+    draft = hook_intent(world.policy(), event, subject, matcher_value=matcher_value, args=args)
     if draft is None:
         return None
     waiting = world.hearing.setdefault((event, subject), Hearing())
@@ -31,7 +31,7 @@ async def fire_and_wait(
     with anyio.move_on_after(longest + PATIENCE_S):
         await waiting.over.wait()
     world.hearing.pop((event, subject), None)
-    return waiting.verdict or unheard(draft.event, "hooks did not answer in time", hooks)
+    return waiting.verdict or finish_unanswered(draft.event, "hooks did not answer in time", hooks)
 
 
 async def wait_for_running_hooks(world: Services) -> None:
@@ -43,8 +43,8 @@ async def wait_for_running_hooks(world: Services) -> None:
             world.hearing.pop((first.event, first.subject), None)
 
 
-def fire(world: Services, event: str, subject: str, *, word: str = "") -> None:
+def fire(world: Services, event: str, subject: str, *, matcher_value: str = "") -> None:
     """Have the handlers of `event` heard, and wait for nobody."""
-    draft = due(world.policy(), event, subject, word=word)
+    draft = hook_intent(world.policy(), event, subject, matcher_value=matcher_value)
     if draft is not None:
         world.inbox.post(draft)

@@ -203,7 +203,7 @@ class Runner:
             await wait_for_running_hooks(self.world)
             if not self._said_goodbye:
                 self._said_goodbye = True
-                await fire_and_wait(self.world, "SessionEnd", SESSION, word=self.in_force.ending)
+                await fire_and_wait(self.world, "SessionEnd", SESSION, matcher_value=self.in_force.ending)
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:

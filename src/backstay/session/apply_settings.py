@@ -17,7 +17,7 @@ from backstay.config.provider_profiles import IDLE_TIMEOUT_S
 from backstay.config.reload import no_looser
 from backstay.config.settings import ChatSettings, Settings, load_settings
 from backstay.config.trust.grants import GrantStore
-from backstay.hooks.decorator import configured
+from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, Model
 from backstay.sandbox.folders import data_dir, project_root
@@ -98,7 +98,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
         held_hooks=layers.trust.held_hooks,
         strictest_mode=managed,
         bypass_forbidden=layers.bypass_forbidden,
-        hook_specs=(*options.hook_specs, *configured(layers).specs),
+        hook_specs=(*options.hook_specs, *read_configured_hooks(layers).specs),
         tool_environment={**layers.env, **options.tool_environment},
     )
 

@@ -20,7 +20,7 @@ from backstay.checkpoints.capture import FileCapture
 from backstay.config.settings import Settings
 from backstay.config.trust.grants import EVERYWHERE, GrantStore
 from backstay.config.trust.own_runs import own_runs
-from backstay.hooks.decorator import registered
+from backstay.hooks.decorator import register_hooks
 from backstay.hooks.dispatch import HookDispatcher
 from backstay.hooks.run_context import PythonFunction
 from backstay.hooks.spec import HookSpec
@@ -250,7 +250,7 @@ async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFa
     mask = Mask(options.keys.values(os.environ), secret_values(os.environ))
     instructions = mask.instructions(kit.instructions.text if kit is not None else _told(options, prepared))
     schemas = msgspec.json.encode(toolset.specs())
-    own_hooks, functions = registered(options.hooks)
+    own_hooks, functions = register_hooks(options.hooks)
     policy = replace_fields(
         make_policy(options, toolset.specs(), instructions, schemas, facts),
         hooks=(*options.hook_specs, *own_hooks),

@@ -5,7 +5,7 @@ Assembly gives it to the runner, so that the loop knows no feature. A new effect
 
 from typing import Final
 
-from backstay.hooks.performer import RunHook
+from backstay.hooks.dispatch import RunHook
 from backstay.runtime.ask_approval import AskBudget, AskHuman
 from backstay.runtime.ask_model import AskModel
 from backstay.runtime.compact import Compact

@@ -57,7 +57,7 @@ def test_every_command_is_in_its_document_with_who_may_use_it_and_what_it_gives_
 
 def test_every_hook_event_is_in_its_document_with_its_moment_and_its_fields() -> None:
     text = hooks_document()
-    heard = [event for event in EVENTS.values() if event.moment]
+    heard = [event for event in EVENTS.values() if event.fires]
 
     assert {event.name for event in heard} == set(WHEN) == set(FIELDS)
     for event in heard:
@@ -66,7 +66,7 @@ def test_every_hook_event_is_in_its_document_with_its_moment_and_its_fields() ->
         assert all(f"`{field}`" in fields for field in FIELDS[event.name])
         assert (about.split("|")[6].strip() == "refuses") == (event.on_failure == "block")
     unheard = text[text.index(heard[-1].name) : text.index("no moment yet")].replace("`", "").split()
-    assert all(name in unheard for name, event in EVENTS.items() if not event.moment)
+    assert all(name in unheard for name, event in EVENTS.items() if not event.fires)
 
 
 def test_writing_makes_what_is_missing_and_leaves_what_is_right(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from backstay.hooks.gates import due, gate
+from backstay.hooks.gates import hook_intent, gate
 from backstay.hooks.merge import HookVerdict
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import OpenCall, seen_as, subject_of
@@ -96,13 +96,15 @@ def after_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
     for call in p.ended if policy.hooks else ():
         event = "PostToolUse" if call.outcome in ("ok", "completed") else "PostToolUseFailure"
         if call.outcome not in ("denied", "invalid"):
-            drafts += gate(p.hooks, policy, event, call.id, word=call.name, args=call.args) or ()
+            drafts += gate(p.hooks, policy, event, call.id, matcher_value=call.name, args=call.args) or ()
     return drafts
 
 
 def hooks_running(p: Progress) -> bool:
     """Whether hooks are being heard about calls with results."""
-    return any(p.hooks.hearing(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure"))
+    return any(
+        p.hooks.is_running(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure")
+    )
 
 
 def close_call(call: OpenCall) -> Draft:
@@ -160,16 +162,16 @@ def _answers_itself(call: OpenCall) -> bool:
 
 
 def _gate(p: Progress, policy: Policy, event: str, call: OpenCall) -> Sequence[Draft] | None:
-    return gate(p.hooks, policy, event, subject_of(call), word=call.name, args=call.args)
+    return gate(p.hooks, policy, event, subject_of(call), matcher_value=call.name, args=call.args)
 
 
 def _is_heard(p: Progress, call: OpenCall) -> bool:
-    return any(p.hooks.hearing(event, subject_of(call)) for event in ("PreToolUse", "PermissionRequest"))
+    return any(p.hooks.is_running(event, subject_of(call)) for event in ("PreToolUse", "PermissionRequest"))
 
 
 def _refused_before(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
     """The no of hooks to this very call before it had to be looked at again. A yes was judged with it."""
-    heard = p.hooks.heard("PermissionRequest", subject_of(call))
+    heard = p.hooks.find_verdict("PermissionRequest", subject_of(call))
     if heard is None or heard.decision != "deny":
         return None
     event = CallJudged(
@@ -215,7 +217,7 @@ def _wake(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Sequen
 def _refuse(call: OpenCall, policy: Policy) -> Sequence[Draft]:
     if call.lost and call.effect != "pure":
         return (_lost(call),)
-    seen = due(policy, "PermissionDenied", call.id, word=call.name, args=call.args)
+    seen = hook_intent(policy, "PermissionDenied", call.id, matcher_value=call.name, args=call.args)
     refused = _result(call, "denied", "denied", f"{_as_changed(call)}Not run: {call.detail.rstrip('.')}.")
     return (refused,) if seen is None else (seen, refused)
 

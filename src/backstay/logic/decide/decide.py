@@ -6,7 +6,7 @@ must have an answer for every prefix of every log, because a crash may leave any
 
 from collections.abc import Sequence
 
-from backstay.hooks.gates import SESSION, STOP_BLOCKS, due, gate
+from backstay.hooks.gates import SESSION, STOP_BLOCKS, hook_intent, gate
 from backstay.logic.budget import cost
 from backstay.logic.decide.call_gates import advance_calls, after_calls, close_call, hooks_running
 from backstay.logic.decide.model_call import after_failure, ask, end_turn
@@ -32,7 +32,7 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     """The next events to write, or none."""
     drafts = _decide(p, policy)
     if policy.hooks and drafts and isinstance(over := drafts[-1].event, TurnCompleted) and over.outcome == "failed":
-        seen = due(policy, "StopFailure", over.turn, word=over.code)
+        seen = hook_intent(policy, "StopFailure", over.turn, matcher_value=over.code)
         return drafts if seen is None else (seen, *drafts)
     return drafts
 
@@ -73,11 +73,11 @@ def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 def _after_compaction(p: Progress, policy: Policy) -> Draft | None:
     compaction, trigger = p.hooks.compacted
-    return due(policy, "PostCompact", compaction, word=trigger) if compaction else None
+    return hook_intent(policy, "PostCompact", compaction, matcher_value=trigger) if compaction else None
 
 
 def _session_start(p: Progress, policy: Policy) -> Sequence[Draft] | None:
-    return gate(p.hooks, policy, "SessionStart", SESSION, word=p.hooks.source)
+    return gate(p.hooks, policy, "SessionStart", SESSION, matcher_value=p.hooks.source)
 
 
 def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
@@ -104,7 +104,7 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
     waits = [gate(p.hooks, policy, "UserPromptSubmit", each) for each in inputs]
     if any(wait is not None for wait in waits):
         return [draft for wait in waits for draft in wait or ()]
-    heard = {each: p.hooks.heard("UserPromptSubmit", each) for each in inputs}
+    heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in inputs}
     blocked = {each: verdict for each, verdict in heard.items() if verdict is not None and verdict.blocked}
     if not blocked:
         return (Draft(event=InputTaken(inputs=inputs), by="user", cause=turn.id),)
@@ -117,7 +117,7 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
 
 def _stopped_by_hook(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
     """The end of a turn that a hook ended. Input that it was to begin with, or that the hook spoke of, is not tried again."""
-    heard = {each: p.hooks.heard("UserPromptSubmit", each) for each in _takeable(p, turn)}
+    heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in _takeable(p, turn)}
     refused = tuple(each for each, said in heard.items() if turn.owes == "input" or (said and said.stops))
     dropped = [Draft(event=InputDropped(inputs=refused), by="hook", cause=turn.id)] if refused else []
     return (*dropped, end_turn(turn, "interrupted", message=f"A hook stopped the turn: {p.hooks.stop}"))

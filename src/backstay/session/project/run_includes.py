@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.hooks.gates import due
+from backstay.hooks.gates import hook_intent
 from backstay.hooks.merge import HookVerdict
 from backstay.permissions import Call, judge_call
 from backstay.runtime.fire_hooks import fire_and_wait
@@ -79,11 +79,11 @@ class Including:
         """What hooks say about it. One that would change it, or does not answer in time, refuses it."""
         world, text = self._world, msgspec.json.encode(args).decode()
         subject = f"inclusion-{world.clock.nonce()}"
-        if due(world.policy(), "PreToolUse", subject, word=name, args=text) is None:
+        if hook_intent(world.policy(), "PreToolUse", subject, matcher_value=name, args=text) is None:
             return None
         world.included[subject] = (name, text)
         try:
-            said = await fire_and_wait(world, "PreToolUse", subject, word=name, args=text)
+            said = await fire_and_wait(world, "PreToolUse", subject, matcher_value=name, args=text)
         finally:
             del world.included[subject]
         if said is None or said.args:

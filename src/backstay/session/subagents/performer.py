@@ -34,9 +34,9 @@ class RunChild:
             return self._finish(self._ended("failed", "This session cannot open child sessions."))
         if await self._is_lost():
             return self._finish(_unknown(self._started))
-        await fire_and_wait(self._world, "SubagentStart", self._started.child, word=AGENT)
+        await fire_and_wait(self._world, "SubagentStart", self._started.child, matcher_value=AGENT)
         finished = await self._world.open_child(self._started, self._tell)
-        await fire_and_wait(self._world, "SubagentStop", self._started.child, word=AGENT)
+        await fire_and_wait(self._world, "SubagentStop", self._started.child, matcher_value=AGENT)
         return self._finish(finished)
 
     def stopped(self) -> Outcome:

@@ -1,4 +1,4 @@
-"""Hooks that are programs."""
+"""Hooks that are programs: started with their input, read within bounds, ended with all of their descendants."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import IO, Final, Literal
 import anyio
 import msgspec
 
-from backstay.hooks.run_context import HandlerOutcome, RunContext, Told
+from backstay.hooks.run_context import HandlerOutcome, HookInput, RunContext
 from backstay.hooks.spec import CommandHook, HookSpec
 from backstay.tools.shell.processes import (
     CALL_VARIABLE,
@@ -28,35 +28,35 @@ from backstay.vocab.env_keys import without_keys
 KEPT: Final = 1_000_000
 """Bytes that are kept of each stream."""
 FLOOD: Final = 32_000_000
-"""Bytes after which a program is stopped: nobody will read them."""
+"""Bytes of output after which a program is stopped."""
 LINGER_S: Final = 0.2
-"""How long to read on after the program ended: what it left in the background may hold its output open for ever."""
+"""Seconds to read on after the program ended: a descendant in the background may hold its output open."""
 
 _PIECE: Final = 65_536
 _ANNOUNCED: Final = 4_096
 """Bytes within which a program says that it goes on in the background."""
 
 Ending = Literal["ended", "late", "flooded", "left"]
-"""Why nobody waits any longer: it ended, its time is over, it wrote too much, or it said that it goes on in the background."""
+"""Why the wait is over: the program ended, ran out of time, wrote too much, or announced that it goes on in the background."""
 
 Show = Callable[[str], None]
 
 
 class HookProgram:
-    """A program while it runs. Whoever started it calls `end` or `close`, whatever happens."""
+    """A running program. The caller calls `end` or `close` in any case."""
 
     def __init__(
         self,
         argv: Sequence[str],
         *,
-        told: bytes,
+        payload: bytes,
         cwd: str,
         environment: Mapping[str, str],
         mark: str,
         leaves: Callable[[str], bool] = lambda _: False,
         show: Show | None = None,
     ) -> None:
-        """Start it, on the event loop's own thread: the kernel ends it together with the thread that forked.
+        """Start the program on the event loop's own thread: the kernel ends it together with the thread that forked.
 
         `mark` stands in the environment of everything that it starts. `leaves` says of the first output whether the program announces
         that it goes on in the background. Raise `OSError` or `ValueError` when it cannot be started.
@@ -72,8 +72,8 @@ class HookProgram:
             preexec_fn=prepare_program(),  # noqa: PLW1509  # prepared before the fork; it only makes system calls
         )
         self._mark = mark
-        self._told = memoryview(told)
-        self._leaves = leaves
+        self._payload = memoryview(payload)
+        self._says_background = leaves
         self._show = show
         self._streams = (_Stream(self._process.stdout), _Stream(self._process.stderr))
         if self._process.stdin is not None:
@@ -83,26 +83,26 @@ class HookProgram:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it has not."""
+        """The exit code; None while it runs."""
         return self._process.poll()
 
     @property
     def stdout(self) -> str:
-        """What it wrote, as far as it is kept."""
+        """The kept part of standard output."""
         return self._streams[0].text
 
     @property
     def stderr(self) -> str:
-        """What it complained about, as far as it is kept."""
+        """The kept part of standard error."""
         return self._streams[1].text
 
     @property
     def cut(self) -> bool:
-        """Whether it wrote more than is kept."""
+        """Whether standard output is longer than its kept part."""
         return self._streams[0].total > KEPT
 
     async def watch(self, seconds: float) -> Ending:
-        """Feed and read it until it has ended, its time is over, or it need not be waited for."""
+        """Feed and read the program until it ends, its time is over, or it need not be waited for."""
         self._news, self._endings = anyio.Event(), []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._feed)
@@ -123,7 +123,7 @@ class HookProgram:
         return ending
 
     async def end(self) -> None:
-        """Stop it with all of its descendants, those too that left its group, and let go of its streams."""
+        """Stop the program with all descendants, including those that left its group, and close its streams."""
         with anyio.CancelScope(shield=True):
             await end_group(self._process.pid)
             await stop_call(self._mark)
@@ -134,20 +134,20 @@ class HookProgram:
         self.close()
 
     def close(self) -> None:
-        """Let go of its streams; what it left in the background may go on."""
+        """Close its streams; what it left in the background may go on."""
         self._close_input()
         for stream in self._streams:
             stream.close()
 
     async def _feed(self) -> None:
-        """Write the input for as long as somebody reads it."""
+        """Write the input while the program reads it."""
         pipe = self._process.stdin
         if pipe is None or pipe.closed:
             return
-        while self._told:
+        while self._payload:
             await anyio.wait_writable(pipe)
             try:
-                self._told = self._told[os.write(pipe.fileno(), self._told[:_PIECE]) :]
+                self._payload = self._payload[os.write(pipe.fileno(), self._payload[:_PIECE]) :]
             except BlockingIOError:
                 continue
             except BrokenPipeError:  # it does not want to know
@@ -166,23 +166,23 @@ class HookProgram:
             if piece and self._show is not None:
                 self._show(piece.decode("utf-8", "replace"))
             if stream.total > FLOOD:
-                self._tell("flooded")
+                self._end_with("flooded")
                 return
             announced = stream is self._streams[0] and piece and stream.total <= _ANNOUNCED
-            if announced and self._leaves(stream.text):
-                self._tell("left")
+            if announced and self._says_background(stream.text):
+                self._end_with("left")
 
     async def _await_exit(self) -> None:
         await wait_for(self._process)
-        self._tell("ended")
+        self._end_with("ended")
 
-    def _tell(self, ending: Ending) -> None:
+    def _end_with(self, ending: Ending) -> None:
         self._endings.append(ending)
         self._news.set()
 
 
 class _Stream:
-    """A pipe that is read without waiting, of which the beginning is kept."""
+    """A pipe read without waiting; its beginning is kept."""
 
     def __init__(self, pipe: "IO[bytes] | None") -> None:
         assert pipe is not None
@@ -197,7 +197,7 @@ class _Stream:
         return self._kept.decode("utf-8", "replace")
 
     def read(self, size: int) -> bytes:
-        """Take what is there, and return what of it is kept."""
+        """Read what is there and return the part of it that is kept."""
         before = len(self._kept)
         while size > 0 and not self.drained.is_set() and not self.pipe.closed:
             try:
@@ -216,37 +216,39 @@ class _Stream:
 
 
 class CommandRun:
-    """One run of a program: `run` it; when it wants to go on in the background, `finish` it there."""
+    """One run of a program: `run` it; if it goes on in the background, `finish` it there."""
 
-    def __init__(self, spec: HookSpec, handler: CommandHook, told: Told, means: RunContext, mark: str) -> None:
+    def __init__(
+        self, spec: HookSpec, handler: CommandHook, payload: HookInput, context: RunContext, mark: str
+    ) -> None:
         self._spec = spec
         self._handler = handler
-        self._told = told
-        self._means = means
+        self._payload = payload
+        self._context = context
         self._mark = mark
         self._program: HookProgram | None = None
 
     async def run(self, *, may_leave: bool) -> HandlerOutcome:
-        """Run it to its end. With `may_leave`, it may say that it goes on in the background: then `finish` it there."""
-        environment = _environment(self._spec, self._handler, self._told, self._means)
-        show = self._means.on_output
+        """Run the program to its end. With `may_leave` it may announce that it goes on in the background: then `finish` it there."""
+        environment = _environment(self._spec, self._handler, self._payload, self._context)
+        show = self._context.on_output
         spec = self._spec
         try:
             self._program = HookProgram(
                 _argv(self._handler, environment),
-                told=msgspec.json.encode(self._told) + b"\n",
-                cwd=self._means.cwd,
+                payload=msgspec.json.encode(self._payload) + b"\n",
+                cwd=self._context.cwd,
                 environment=environment,
                 mark=self._mark,
-                leaves=_leaves if may_leave else _never,
+                leaves=_says_background if may_leave else _never,
                 show=None if show is None else (lambda text: show(spec, text)),
             )
         except (OSError, ValueError) as exc:
-            return HandlerOutcome(failed=f"it could not be started in {self._means.cwd!r}: {exc}")
+            return HandlerOutcome(failed=f"it could not be started in {self._context.cwd!r}: {exc}")
         return await self.finish(self._spec.timeout)
 
     async def finish(self, seconds: float) -> HandlerOutcome:
-        """Wait for the end of what was started, for so many seconds. Whatever happens, it does not outlive this."""
+        """Wait so many seconds for the end of the started program. It never outlives this call."""
         program = self._program
         if program is None:
             return HandlerOutcome(failed="it was never started")
@@ -277,14 +279,14 @@ def _failure(ending: str, exit_code: int | None) -> str:
 
 
 def background_seconds(text: str, usual: float) -> float:
-    """For how long a program goes on that announced it: what it says, in milliseconds, else the usual time."""
-    said = _announcement(text)
+    """Return how long an announced background program may run: its own milliseconds, else the usual time."""
+    said = _read_announcement(text)
     value = said.get("asyncTimeout") if said is not None else None
     return value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else usual
 
 
-def _leaves(text: str) -> bool:
-    said = _announcement(text)
+def _says_background(text: str) -> bool:
+    said = _read_announcement(text)
     return said is not None and said.get("async") is True
 
 
@@ -292,7 +294,7 @@ def _never(text: str) -> bool:
     return False
 
 
-def _announcement(text: str) -> dict[str, object] | None:
+def _read_announcement(text: str) -> dict[str, object] | None:
     line = text.lstrip().partition("\n")[0].strip()
     if not (line.startswith("{") and line.endswith("}")):
         return None
@@ -303,26 +305,26 @@ def _announcement(text: str) -> dict[str, object] | None:
     return said if isinstance(said, dict) else None
 
 
-def _environment(spec: HookSpec, handler: CommandHook, told: Told, means: RunContext) -> dict[str, str]:
-    """What a program sees: no provider's key, and where it is."""
-    folder = means.project or means.cwd
+def _environment(spec: HookSpec, handler: CommandHook, payload: HookInput, context: RunContext) -> dict[str, str]:
+    """Return the environment of a program: without providers' keys, with the folders and the session."""
+    folder = context.project or context.cwd
     known = {
         "CLAUDE_PROJECT_DIR": folder,
         "BACKSTAY_PROJECT_DIR": folder,
-        "CLAUDE_SESSION_ID": told.get("session_id"),
-        "BACKSTAY_SESSION_ID": told.get("session_id"),
+        "CLAUDE_SESSION_ID": payload.get("session_id"),
+        "BACKSTAY_SESSION_ID": payload.get("session_id"),
         HOOK_VARIABLE: spec.event,
-        "BACKSTAY_AGENT_ID": told.get("agent_id"),
-        "BACKSTAY_AGENT_TYPE": told.get("agent_type"),
+        "BACKSTAY_AGENT_ID": payload.get("agent_id"),
+        "BACKSTAY_AGENT_TYPE": payload.get("agent_type"),
         "CLAUDE_PLUGIN_ROOT": spec.root if spec.source == "plugin" else "",
     }
     said = {name: value for name, value in known.items() if isinstance(value, str) and value}
-    return {**without_keys(means.environment), **dict(handler.env), **said}
+    return {**without_keys(context.environment), **dict(handler.env), **said}
 
 
 def _argv(handler: CommandHook, environment: Mapping[str, str]) -> list[str]:
     if handler.args is not None:
-        fill = _filled(environment)
+        fill = _make_filler(environment)
         return [fill(handler.command), *map(fill, handler.args)]
     if handler.shell == "powershell":
         found = shutil.which("pwsh") or shutil.which("powershell") or "pwsh"
@@ -331,8 +333,8 @@ def _argv(handler: CommandHook, environment: Mapping[str, str]) -> list[str]:
     return [shell, "-c", handler.command]
 
 
-def _filled(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """Fill in the folders where no shell does."""
+def _make_filler(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that fills in folders where no shell does."""
     names = ("CLAUDE_PROJECT_DIR", "BACKSTAY_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT")
 
     def fill(text: str) -> str:

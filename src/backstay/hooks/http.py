@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from backstay.hooks.run_context import HandlerOutcome, RunContext, Told
+from backstay.hooks.run_context import HandlerOutcome, HookInput, RunContext
 from backstay.hooks.spec import HookSpec, HttpHook
 from backstay.sandbox.egress import Egress
 from backstay.vocab.env_keys import without_keys
@@ -20,7 +20,7 @@ LONGEST: Final = 1_000_000
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 
 
-async def post(spec: HookSpec, handler: HttpHook, told: Told, means: RunContext) -> HandlerOutcome:
+async def post(spec: HookSpec, handler: HttpHook, told: HookInput, means: RunContext) -> HandlerOutcome:
     """Post what the hook is told. Only an empty body or a JSON object with a 2xx status is an answer; redirects are not followed."""
     client = means.http_client
     if client is None:
@@ -65,7 +65,7 @@ def _sendable(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-def guarded_client(spec: HookSpec) -> httpx.AsyncClient:
+def make_client(spec: HookSpec) -> httpx.AsyncClient:
     """A client for one hook.
 
     A hook of the person or of whoever runs the machine may be an address of this machine or of a private network, and of any port, since
