@@ -54,7 +54,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     headless 28
 
-    hooks 33
+    hooks 21
 
     instructions 17
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from backstay.hooks.gates import hook_intent, gate
+from backstay.hooks.gates import gate, hook_intent
 from backstay.hooks.merge import HookVerdict
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import OpenCall, seen_as, subject_of

@@ -6,7 +6,7 @@ must have an answer for every prefix of every log, because a crash may leave any
 
 from collections.abc import Sequence
 
-from backstay.hooks.gates import SESSION, STOP_BLOCKS, hook_intent, gate
+from backstay.hooks.gates import SESSION, STOP_BLOCKS, gate, hook_intent
 from backstay.logic.budget import cost
 from backstay.logic.decide.call_gates import advance_calls, after_calls, close_call, hooks_running
 from backstay.logic.decide.model_call import after_failure, ask, end_turn
