@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
-from backstay.logic.secrets.redact import PLAIN
-from backstay.logic.secrets.stream import StreamRedactor
+from backstay.logic.secrets.redact import PLAIN, StreamRedactor
 from benchmarks.frame import Aim, Bench, Figure, Row
 
 KB: Final = 1024

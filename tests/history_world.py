@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from backstay import Rule
 from backstay.catalog import sessions
-from backstay.logic.state.request_rules import check_shape
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, ModelReply, ModelRequest, SessionQuery, Tool, ToolOutput
 from backstay.providers.http.model import HttpModel
@@ -29,6 +28,7 @@ from backstay.session.session import Session
 from backstay.session.subagents.tool import child_tool
 from backstay.stores.memory import MemoryStore
 from backstay.stores.trace.trace import NoTrace
+from backstay.testing.checked_model import check_shape
 from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalStore, MortalTool
 from backstay.testing.event_loop import Stuck, run_virtually
 from backstay.tools.define import tool

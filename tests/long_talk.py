@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from backstay import open_session, tool
-from backstay.logic.state.request_rules import check_shape
 from backstay.ports import EventStore, ModelReply, ModelRequest
 from backstay.stores.memory import MemoryStore
+from backstay.testing.checked_model import check_shape
 from backstay.testing.clock import ObedientClock
 from backstay.testing.crash.process import WrappedStore
 from backstay.vocab.deltas import Delta, TextDelta

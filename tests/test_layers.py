@@ -69,8 +69,12 @@ def test_every_pattern_of_the_map_fits_a_file(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source", "complaint"),
     [
-        ("vocab/ids.py", "import backstay.logic.state.turns", "vocab/ids.py (1) imports logic/state/turns.py (2)"),
-        ("logic/state/turns.py", "from backstay.ports import Model", "(2) imports ports.py (3)"),
+        (
+            "vocab/ids.py",
+            "import backstay.logic.state.transcript",
+            "vocab/ids.py (1) imports logic/state/transcript.py (2)",
+        ),
+        ("logic/state/transcript.py", "from backstay.ports import Model", "(2) imports ports.py (3)"),
         ("logic/turns.py", "from ..ports import Model", "(2) imports ports.py (3)"),
         ("logic/turns.py", "from backstay import ports", "(2) imports ports.py (3)"),
         ("logic/turns.py", "from .. import ports", "(2) imports ports.py (3)"),
@@ -107,7 +111,7 @@ def test_right_imports_pass() -> None:
     sources = {
         "__init__.py": "from backstay.session.session import Session\nfrom backstay.testing import crash",
         "vocab/ids.py": "import os\nimport msgspec",
-        "logic/state/turns.py": "from backstay.vocab.ids import SessionId\nfrom . import branches\nimport osmosis",
+        "logic/state/transcript.py": "from backstay.vocab.ids import SessionId\nfrom . import branches\nimport osmosis",
         "stores/sqlite/store.py": "import pathlib\nfrom backstay.ports import EventStore\nfrom ..memory import MemoryStore",
         "session/open.py": "from backstay.config import layers\nfrom backstay.stores.sqlite.store import SqliteStore",
         "cli/root.py": "from backstay import open_session\nfrom backstay.headless import run\nfrom ..session import open",

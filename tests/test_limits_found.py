@@ -3,7 +3,7 @@
 import anyio
 
 from backstay import open_session, open_store
-from backstay.logic.context.compaction import apply, framed, plan, state_after
+from backstay.logic.compaction import apply, framed, plan, state_after
 from backstay.ports import Answer, ModelReply, ModelRequest, Question
 from backstay.session.subagents.tool import child_tool
 from backstay.system.machine import SystemClock

@@ -25,9 +25,7 @@ def test_what_is_named_is_there(path: Path) -> None:
 
 
 def test_what_is_gone_is_noticed() -> None:
-    text = (
-        "`logic/decide/decide.py`, `logic/purse.py`, `vocab/events/`, `kit/looking.py`, `sandbox/`, `docs/`, `walls/`"
-    )
+    text = "`logic/decide/step.py`, `logic/purse.py`, `vocab/events/`, `kit/looking.py`, `sandbox/`, `docs/`, `walls/`"
 
     assert missing(text, beside=ROOT) == ["logic/purse.py", "kit/looking.py", "walls/"]
 

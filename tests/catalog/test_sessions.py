@@ -19,7 +19,7 @@ from backstay.testing.store_contract import opening, say
 from backstay.vocab.errors import BadId, NoSession
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import Rewound, Started, StoreChanged, TurnCompleted, TurnStarted
-from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.instructions import MemoryNoted
 from backstay.vocab.messages import text_of
 from backstay.vocab.specs import Lease, Owner
 from tests.contracts.kit import Till, call, calls, look, scripted, stream, talk

@@ -8,9 +8,9 @@ import anyio
 import msgspec
 
 from backstay import Session, open_session
-from backstay.logic.state.request_rules import check_shape
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
 from backstay.stores.memory import MemoryStore
+from backstay.testing.checked_model import check_shape
 from backstay.testing.clock import ObedientClock
 from backstay.testing.crash.process import EffectLedger, MortalModel, MortalProcess, MortalStore
 from backstay.vocab.deltas import Delta, TextDelta

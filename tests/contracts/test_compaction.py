@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from backstay import Session, TurnFailed, UserError, open_session, open_store, tool
-from backstay.logic.context.compaction import HEAD
+from backstay.logic.compaction import HEAD
 from backstay.logic.state.session_state import restore, state_of
 from backstay.ports import ModelRequest
 from backstay.testing.clock import ObedientClock

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from backstay import Session, TurnFailed, UserError, open_session
-from backstay.logic.context.tokens import ContextState, estimate
+from backstay.logic.context_usage import ContextState, estimate
 from backstay.ports import ModelReply
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.events import ModelAsked, ModelReplied, TurnCompleted, TurnStarted

@@ -14,8 +14,7 @@ from backstay.export.files import write_pieces
 from backstay.export.formats import export, note_export
 from backstay.export.workflow import to_yaml
 from backstay.logic.state.session_state import state_of
-from backstay.logic.state.transcript import transcript_of
-from backstay.logic.state.turns import segment
+from backstay.logic.state.transcript import segment, transcript_of
 from backstay.ports import ModelRequest, SessionQuery
 from backstay.providers.scripted import ScriptedModel
 from backstay.system.machine import SystemClock

@@ -16,7 +16,7 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.vocab.errors import IllegalTransition
 from backstay.vocab.events import Closed, FaultCaught, Interrupted
 from backstay.vocab.events.files import FileKept
-from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.instructions import MemoryNoted
 from tests.contracts.kit import call, kinds, scripted, talk
 
 

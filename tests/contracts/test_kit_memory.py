@@ -7,7 +7,7 @@ import pytest
 
 from backstay import Answer, Question, Session
 from backstay.vocab.events import CallJudged, ToolFinished
-from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.instructions import MemoryNoted
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import Reply, call, calls
 from tests.session.project.repository import Listener, Repository, named

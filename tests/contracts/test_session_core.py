@@ -18,7 +18,7 @@ from backstay import (
     tool,
 )
 from backstay.catalog.sessions import record
-from backstay.logic.history.entries import entry_of, is_chat, message_of, messages_for_api
+from backstay.logic.state.entries import entry_of, is_chat, message_of, messages_for_api
 from backstay.logic.state.retries import Retries
 from backstay.logic.state.session_state import backfilled, record_of, state_of
 from backstay.system.machine import SystemClock

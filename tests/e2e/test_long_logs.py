@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from backstay import open_store
 from backstay.catalog.load import replay, replay_pieces, with_log
-from backstay.logic.history.conversation import SeenIds
 from backstay.logic.secrets.redact import redact
+from backstay.logic.state.conversation import SeenIds
 from backstay.stores.owners import this_process
 from backstay.testing.builders import conversation, recorded, started
 from backstay.vocab.event import Recorded

@@ -19,7 +19,7 @@ from backstay import open_session
 from backstay.catalog.load import with_log
 from backstay.export.log_file import Imported, import_log, log_lines
 from backstay.logic.state.content import cited_blobs, digest
-from backstay.logic.state.imported_log import is_quiet
+from backstay.logic.state.log_copies import is_quiet
 from backstay.logic.state.progress import fold_all
 from backstay.logic.state.session_state import state_of
 from backstay.ports import Answer, EventStore, Question, SessionQuery

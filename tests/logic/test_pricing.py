@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.budget import cost, dollars, microcents, parse_dollars
-from backstay.logic.state.usage import add
+from backstay.logic.budget import add, cost, dollars, microcents, parse_dollars
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Prices, Usage
 

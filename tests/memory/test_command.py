@@ -7,7 +7,7 @@ import pytest
 from backstay.memory.command import SUBCOMMANDS, memory_command, usage, writes
 from backstay.memory.memory import fold_used, used_in
 from backstay.vocab.event import Recorded
-from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.instructions import MemoryNoted
 from tests.memory.place import memory_of, write_index
 
 

@@ -15,7 +15,7 @@ from backstay.memory.proposals import Candidate, Pending, written
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By
-from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.instructions import MemoryNoted
 from tests.memory.place import index_of, memory_of, write_index
 
 

@@ -17,7 +17,7 @@ from backstay.secrets.erase import erase, is_clean, scour
 from backstay.secrets.scan import scan
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import SessionBusy, UserError
-from backstay.vocab.events.secrets import SecretsErased
+from backstay.vocab.events import SecretsErased
 from tests.secrets.planted import FOLDED, PLACES, SECRETS, SESSION, left_in, plant, talk_on, token
 
 KEY = b"k" * 32

@@ -16,7 +16,7 @@ from backstay.secrets.scan import scan
 from backstay.stores.sqlite.connection import Access, Db, Row, Value, connect_stdlib
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.system.machine import SystemClock
-from backstay.vocab.events.secrets import SecretsErased
+from backstay.vocab.events import SecretsErased
 from tests.contracts.kit import call, scripted
 from tests.secrets.planted import SESSION, left_in, token
 

@@ -9,7 +9,7 @@ import pytest
 
 from backstay import open_session
 from backstay.catalog.load import load
-from backstay.logic.state.resume_report import ResumeReport
+from backstay.logic.state.resume import ResumeReport
 from backstay.ports import Slot
 from backstay.session.extensions import (
     GROUP,

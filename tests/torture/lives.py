@@ -12,12 +12,12 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from backstay.catalog.load import replay
-from backstay.logic.state.request_rules import RULES, check_shape
 from backstay.ports import Model, ModelReply, ModelRequest, Tool, ToolContext
 from backstay.providers.scripted import ScriptedModel
 from backstay.providers.wrapper import ModelAround
 from backstay.session.assemble import open_session
 from backstay.session.session import Session
+from backstay.testing.checked_model import RULES, check_shape
 from backstay.tools.define import tool
 from backstay.vocab.deltas import Delta, Lagged, StoreWaiting
 from backstay.vocab.errors import LeaseLost, SessionBusy, StoreError, TurnError

@@ -13,8 +13,8 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
-from backstay.logic.history.conversation import ConversationFold
 from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.state.conversation import ConversationFold
 from backstay.logic.state.results import Results, TurnResult
 from backstay.logic.state.session_state import State, needs_whole_log, restore, state_of
 from backstay.ports import EventStore, FoldSnapshot, LogSlice

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from backstay.checkpoints.points import RestoreReport, point_of
+from backstay.runtime.bus import follow
 from backstay.runtime.file_keeper import Files, Ready
-from backstay.runtime.follow import follow
 from backstay.runtime.runner import Runner
 from backstay.vocab.errors import IllegalTransition, UserError
 from backstay.vocab.event import Draft, Recorded

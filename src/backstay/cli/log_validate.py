@@ -10,7 +10,7 @@ from backstay.catalog import sessions
 from backstay.catalog.load import pages
 from backstay.export.diagnostic.check import CallsSeen, Issue, in_words
 from backstay.export.diagnostic.lines import LANDMARKS, LogOutline, Material
-from backstay.logic.history.conversation import SeenIds
+from backstay.logic.state.conversation import SeenIds
 from backstay.logic.text import pluralise
 from backstay.ports import EventStore
 from backstay.stores.trace.files import trace_folder

@@ -20,8 +20,8 @@ from backstay.config.known_keys import known_keys
 from backstay.config.layers import load_layers
 from backstay.config.person import require_person
 from backstay.logic.secrets.erase import Eraser
+from backstay.logic.secrets.known_values import LEAST
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.secrets.told_values import LEAST
 from backstay.logic.state.prompt_variables import secret_values
 from backstay.logic.text import pluralise
 from backstay.ports import EventStore, SessionQuery

@@ -21,8 +21,8 @@ from backstay.headless.formats import with_store
 from backstay.headless.result import usd
 from backstay.headless.run import check_name, find, find_one, left_behind
 from backstay.logic.budget import BudgetState, dollars
-from backstay.logic.context.tokens import ContextState, context_state, estimate_schema, estimate_text
-from backstay.logic.history.entries import SKILL_INVOCATION, Entry, message_of
+from backstay.logic.context_usage import ContextState, context_state, estimate_schema, estimate_text
+from backstay.logic.state.entries import SKILL_INVOCATION, Entry, message_of
 from backstay.logic.state.session_state import SessionRecord, State, state_of
 from backstay.logic.text import pluralise
 from backstay.ports import EventStore, SessionQuery

@@ -13,8 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from backstay.cli import output
 from backstay.cli.location import StoreLocation, placed
-from backstay.logic.budget import dollars
-from backstay.logic.state.usage import add
+from backstay.logic.budget import add, dollars
 from backstay.vocab.specs import Usage
 
 if TYPE_CHECKING:

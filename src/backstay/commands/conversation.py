@@ -6,7 +6,7 @@ import msgspec
 
 from backstay.checkpoints.points import Checkpoint, RestoreReport
 from backstay.commands.spec import CommandCall, CommandResult, command, usage
-from backstay.logic.history.entries import SKILL_INVOCATION
+from backstay.logic.state.entries import SKILL_INVOCATION
 from backstay.logic.state.transcript import transcript_of
 from backstay.logic.text import pluralise
 from backstay.vocab.errors import UserError

@@ -17,7 +17,7 @@ from backstay.ports import Answer, Question
 from backstay.providers.local.engine import fitting, require_engine
 from backstay.providers.local.model import find_local
 from backstay.providers.local.pins import LOCAL, known_models
-from backstay.runtime.follow import follow
+from backstay.runtime.bus import follow
 from backstay.sandbox.folders import data_dir
 from backstay.session.assemble import open_with
 from backstay.session.options import Options

@@ -11,7 +11,7 @@ import anyio
 from backstay.demo.screen import Screen
 from backstay.demo.workspace import LEDGER, PROMPT, PUBLISH, SESSION, project_of, script_of, store_of
 from backstay.ports import Answer, Question
-from backstay.runtime.follow import follow
+from backstay.runtime.bus import follow
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.session.session import Session

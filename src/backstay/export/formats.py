@@ -13,14 +13,14 @@ from backstay.export.files import Format
 from backstay.export.page.fold import Dialogue, dialogue_of
 from backstay.export.page.html import html_page
 from backstay.export.page.markdown import markdown_page
-from backstay.logic.history.conversation import ConversationFold
-from backstay.logic.history.entries import Entry
 from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.state.conversation import ConversationFold
+from backstay.logic.state.entries import Entry
 from backstay.logic.state.session_state import State, record_of
 from backstay.ports import Clock, EventStore
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade, SessionBusy, StoreError
 from backstay.vocab.events import Exported, ModelAsked
-from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.instructions import MemoryNoted
 from backstay.vocab.specs import SessionMeta, ToolSpec
 from backstay.wire.json_text import json_pieces
 

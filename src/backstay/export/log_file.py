@@ -2,7 +2,7 @@
 
 The log is never in memory as a whole. An import reads the file twice: first all of it is checked and folded, then it is
 written in one append, which a crash leaves undone. The events and their ids stay; `Started` names the new session and its
-store, and behind the last event stands what `logic/state/imported_log.py` says.
+store, and behind the last event stands what `logic/state/log_copies.py` says.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from backstay.catalog.hold import held, nonce_of, refuse
 from backstay.catalog.load import PagedLog
 from backstay.logic.decide.step import settle
 from backstay.logic.state.content import cited_blobs, digest
-from backstay.logic.state.imported_log import disarm, is_quiet
+from backstay.logic.state.log_copies import disarm, is_quiet
 from backstay.logic.state.progress import Progress, fold, fold_all
 from backstay.ports import Clock, EventStore
 from backstay.stores.disk_errors import read_regular

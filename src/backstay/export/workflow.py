@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from backstay.catalog.load import PagedLog
-from backstay.logic.history.conversation import Conversation, ConversationFold
-from backstay.logic.history.outline import project
 from backstay.logic.secrets.redact import PLAIN, Redactor
-from backstay.logic.state.turns import Spoken, Turn, segments
+from backstay.logic.state.conversation import Conversation, ConversationFold
+from backstay.logic.state.outline import project
+from backstay.logic.state.transcript import Spoken, Turn, segments
 from backstay.system.yaml import read_yaml
 from backstay.vocab.errors import Bug
 from backstay.vocab.events import Started

@@ -31,8 +31,7 @@ from backstay.headless.stream_json_input import (
 from backstay.headless.stream_json_output import StreamJson
 from backstay.logic.state.results import TurnResult
 from backstay.logic.text import show_invisible
-from backstay.runtime.bus import Item
-from backstay.runtime.follow import follow
+from backstay.runtime.bus import Item, follow
 from backstay.runtime.services import whole_text
 from backstay.session.session import Prompt, Session
 from backstay.vocab.deltas import Lagged

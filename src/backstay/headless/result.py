@@ -8,12 +8,11 @@ from typing import Final, assert_never
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.budget import DOLLAR
-from backstay.logic.decide.answer_schema import unfenced
-from backstay.logic.history.tool_entries import arguments
+from backstay.logic.budget import DOLLAR, add
+from backstay.logic.json_schema import unfenced
 from backstay.logic.secrets.redact import PLAIN
+from backstay.logic.state.entries import arguments
 from backstay.logic.state.results import Denial, TurnResult
-from backstay.logic.state.usage import add
 from backstay.logic.text import show_invisible
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied, TurnCompleted, TurnStarted

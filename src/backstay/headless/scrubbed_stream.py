@@ -14,10 +14,9 @@ from msgspec.structs import replace
 
 from backstay.headless.formats import OutputFormat
 from backstay.headless.result import About, Answered, EndedTurn
-from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.secrets.redact import PLAIN, Redactor, StreamRedactor
 from backstay.logic.secrets.rewrite import changed_texts, rewritten
 from backstay.logic.secrets.secret_names import changed_names
-from backstay.logic.secrets.stream import StreamRedactor
 from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import Interrupted, ModelFailed, ModelReplied, ToolFinished, TurnCompleted

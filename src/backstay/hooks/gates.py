@@ -31,7 +31,7 @@ from backstay.vocab.events import (
 from backstay.vocab.events.limits import Compacted
 from backstay.vocab.events.tools import HookFinished, HookStarted
 
-HEARS: Final[frozenset[type[Event]]] = frozenset(
+FOLDS_ON: Final[frozenset[type[Event]]] = frozenset(
     (
         HookStarted,
         HookFinished,

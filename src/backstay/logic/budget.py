@@ -1,6 +1,6 @@
-"""What the session and its children have spent, and what they may: over every event of the log, never rewound.
+"""Tokens and money that the session and its children have used, and what they may spend: folds over every event of the log, never rewound.
 
-Money is set aside before a call and settled after it. A call whose process died is settled with what was set aside.
+Money is reserved before a call and settled after it. A call whose process died is settled with what was reserved.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +21,7 @@ from backstay.vocab.events import (
     Opened,
     ResultIgnored,
     Rewound,
+    TurnCompleted,
     TurnStarted,
 )
 from backstay.vocab.events.limits import (
@@ -153,8 +154,12 @@ _FOLDS: Final[
     BudgetAsked: lambda p, r, e: replace(p, asking=r.id),
     BudgetAnswered: _answered,
 }
-HEARS: Final = frozenset(_FOLDS)
+FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""
+
+
+# --- amounts ---------------------------------------------------------------------------------------------------------------------
+
 
 DOLLAR: Final = 100_000_000
 """Micro-cents of a dollar."""
@@ -229,3 +234,65 @@ def _rounded_up(tokens: int, price: int) -> int:
 
 def _or(price: int | None, other: int) -> int:
     return other if price is None else price
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------------------
+
+
+USAGE_EVENTS: Final[frozenset[type[Event]]] = frozenset(
+    (ModelReplied, ModelFailed, Compacted, CompactionFailed, ChildFinished, ChildPaused, ChildSpent, TurnCompleted)
+)
+"""The events that count."""
+
+
+class UsageTotals(msgspec.Struct, kw_only=True):
+    """Tokens used, in all and by model. What they cost is in the budget of `Progress`."""
+
+    total: Usage = Usage()
+    by_model: dict[str, Usage] = {}
+    turn: Usage = Usage()
+    """Of the newest turn."""
+    turn_over: bool = False
+    children: dict[str, Usage] = {}
+    """What each child session used so far, as its own log says."""
+
+    def apply(self, record: Recorded) -> None:
+        """Take an event in."""
+        event = record.event
+        if isinstance(event, ModelReplied | ModelFailed | Compacted | CompactionFailed) and event.usage is not None:
+            if self.turn_over:
+                self.turn, self.turn_over = Usage(), False
+            model = getattr(event, "model", "")
+            self.total = add(self.total, event.usage)
+            self.turn = add(self.turn, event.usage)
+            if model:
+                self.by_model[model] = add(self.by_model.get(model, Usage()), event.usage)
+        elif isinstance(event, ChildFinished | ChildPaused | ChildSpent) and event.spent is not None:
+            self.total = add(self.total, less(event.spent, self.children.get(event.child, Usage())))
+            self.children[event.child] = event.spent
+        elif isinstance(event, TurnCompleted):
+            self.turn_over = True
+
+
+def add(one: Usage, other: Usage) -> Usage:
+    """Both together; estimated when either is."""
+    return Usage(
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        reasoning=one.reasoning + other.reasoning,
+        estimated=one.estimated or other.estimated,
+    )
+
+
+def less(one: Usage, other: Usage) -> Usage:
+    """`one` without `other`, which is part of it."""
+    return Usage(
+        input=one.input - other.input,
+        output=one.output - other.output,
+        cache_read=one.cache_read - other.cache_read,
+        cache_write=one.cache_write - other.cache_write,
+        reasoning=one.reasoning - other.reasoning,
+        estimated=one.estimated,
+    )

@@ -31,7 +31,7 @@ from backstay.memory.proposals import MOST_WAITING, Candidate, Pending, Status, 
 from backstay.ports import Clock
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By, Event, Recorded
-from backstay.vocab.events.memory import MemoryAct, MemoryNoted
+from backstay.vocab.events.instructions import MemoryAct, MemoryNoted
 from backstay.vocab.messages import iso
 
 MOST_LINES: Final = 200

@@ -11,7 +11,7 @@ from backstay.vocab.events import ChildFinished, ChildStarted, GrantsCleared, Pe
 from backstay.vocab.events.tools import TaintMet
 from backstay.vocab.specs import Taint
 
-HEARS: Final[frozenset[type[Event]]] = frozenset(
+FOLDS_ON: Final[frozenset[type[Event]]] = frozenset(
     (PermissionAnswered, GrantsCleared, ToolStarted, ChildStarted, Started, ChildFinished, TaintMet)
 )
 """The events that change it."""

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import msgspec
 from msgspec import Meta
 
-from backstay.logic.context.tokens import estimate_text
+from backstay.logic.context_usage import estimate_text
 from backstay.logic.text import pluralise
 from backstay.ports import Clock, Model, ModelReply, ModelRequest
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta

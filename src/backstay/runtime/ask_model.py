@@ -7,8 +7,8 @@ import anyio
 from msgspec.structs import replace
 
 from backstay.logic.budget import cost
-from backstay.logic.context.tokens import tokens_of
-from backstay.logic.decide.answer_schema import answer_problem
+from backstay.logic.context_usage import tokens_of
+from backstay.logic.json_schema import answer_problem
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.content import digest, make_durable, replace_surrogates
 from backstay.logic.state.request_messages import cited

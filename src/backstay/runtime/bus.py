@@ -1,17 +1,24 @@
-"""The bus: what is committed, and the deltas between commits, to whoever listens.
+"""The bus: what is committed, and the deltas between commits, to everybody who subscribed.
 
 A subscriber has a bounded ring. One that is too slow loses what it did not take, is told so (`Lagged`) and reads the log again from there;
-it never makes the loop wait. Subscribers are woken once a batch.
+it never makes the loop wait. Subscribers are woken once a batch. `follow` does the reading: every event in order, however slow the
+follower.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 import anyio
+from msgspec.structs import replace
 
-from backstay.vocab.deltas import Delta, Lagged, Notice
+from backstay.logic.state.session_state import State
+from backstay.ports import EventStore, Trace
+from backstay.runtime.mask_events import Mask
+from backstay.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 from backstay.vocab.event import Recorded
+from backstay.vocab.events import InputDropped, InputTaken, TurnCompleted
+from backstay.vocab.events.limits import BudgetAnswered
 
 Item = Recorded | Delta | Notice
 CAPACITY: Final = 16_384
@@ -125,3 +132,94 @@ class Bus:
         for subscription in self._subscriptions:
             subscription.end()
         self._subscriptions = []
+
+
+# --- deltas ----------------------------------------------------------------------------------------------------------------------
+
+
+class DeltaStream:
+    """The deltas of one session, each placed behind the newest event and numbered from there."""
+
+    def __init__(self, session: str, state: State, mask: Mask, bus: Bus, trace: Trace) -> None:
+        self._session = session
+        self._state = state
+        self._mask = mask
+        self.bus = bus
+        self.trace = trace
+        self._shown = 0
+        self._texts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """What the model has said in the call that is going on."""
+        return "".join(self._texts)
+
+    def show(self, delta: Delta) -> None:
+        """Show a delta to whoever listens, and trace it; never waits."""
+        if isinstance(delta, TextDelta):
+            self._texts.append(delta.text)
+        self._shown += 1
+        placed = replace(self._mask.delta(delta), after=self._state.progress.seq, n=self._shown)
+        self.bus.publish((placed,))
+        self.trace.write(self._session, type(delta).__name__, {"delta": placed})
+
+    def tap(self, kind: str, content: Mapping[str, object]) -> None:
+        """Write a line into the trace; never waits."""
+        self.trace.write(self._session, kind, content)
+
+    def committed(self, *, text: bool) -> None:
+        """Number from the newest event on; with `text`, forget what the model said: its call is over."""
+        self._shown = 0
+        if text:
+            self._texts.clear()
+
+
+# --- following a session ---------------------------------------------------------------------------------------------------------
+
+
+_STREAMED: Final = (TextDelta, ReasoningDelta, ToolArgsDelta, ToolOutputDelta)
+Tell = Callable[[Lagged], Awaitable[None]]
+
+
+async def follow(
+    subscription: Subscription, store: EventStore, session: str, tell: Tell | None = None
+) -> AsyncIterator[Item]:
+    """Everything from the subscription; what it lost is read from the log, deltas excepted, after `tell` was told so."""
+    async for item in subscription:
+        if not isinstance(item, Lagged):
+            yield item
+            continue
+        if tell is not None:
+            await tell(item)
+        for record in (await store.read(session, item.after)).records:
+            subscription.caught_up(record.seq)
+            yield record
+
+
+async def follow_input(
+    subscription: Subscription, store: EventStore, session: str, input_id: str, turn: str = "", *, behind: bool = False
+) -> AsyncIterator[Item]:
+    """Everything until the turn that answers `input_id` is over, the notices of its end included.
+
+    `turn` is that turn when the input was taken before, perhaps by a process that died. What is streamed `behind` whose turn it waits
+    is not for whoever asked.
+    """
+    async for item in follow(subscription, store, session):
+        if behind and not turn and isinstance(item, _STREAMED):
+            continue
+        yield item
+        match item:
+            case Recorded(event=InputTaken(inputs=inputs)) if input_id in inputs:
+                turn = item.cause
+            case Recorded(event=InputDropped(inputs=inputs), by="hook") if input_id in inputs:
+                turn = item.cause
+            case Recorded(event=InputDropped(inputs=inputs)) if input_id in inputs:
+                return
+            case Recorded(event=TurnCompleted(turn=ended)) if ended == turn:
+                break
+            case Recorded(event=BudgetAnswered(nobody=True)):
+                return  # the turn waits for money, and nobody is there to say so
+            case _:
+                pass
+    while isinstance(notice := subscription.take(), Notice):
+        yield notice

@@ -24,12 +24,11 @@ from typing import Final
 import anyio
 import msgspec
 
-from backstay.logic.history.tool_entries import DiffLine, arguments, file_diffs
+from backstay.logic.state.entries import DiffLine, arguments, file_diffs
 from backstay.logic.state.session_state import State
 from backstay.ports import EventStore
 from backstay.runtime.barrier import Fault, guarded
-from backstay.runtime.bus import Bus, Item, Subscription
-from backstay.runtime.follow import follow
+from backstay.runtime.bus import Bus, Item, Subscription, follow
 from backstay.runtime.inbox import Inbox
 from backstay.vocab.deltas import Delta, Notice, ReasoningDelta, TextDelta
 from backstay.vocab.errors import StoreError, UserError

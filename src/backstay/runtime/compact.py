@@ -10,8 +10,8 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from backstay.logic.budget import cost
-from backstay.logic.context.compaction import (
+from backstay.logic.budget import add, cost
+from backstay.logic.compaction import (
     Plan,
     chunks,
     clipped,
@@ -22,18 +22,17 @@ from backstay.logic.context.compaction import (
     trim_plan,
     without_marks,
 )
-from backstay.logic.context.tokens import estimate_text
+from backstay.logic.context_usage import estimate_text
 from backstay.logic.decide.model_call import expected_cost
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.content import replace_surrogates, shorten
 from backstay.logic.state.session_state import State
-from backstay.logic.state.usage import add
 from backstay.logic.text import pluralise
 from backstay.ports import Model, ModelRequest
 from backstay.runtime.ask_model import stream_model
 from backstay.runtime.barrier import Fault
+from backstay.runtime.bus import follow
 from backstay.runtime.fire_hooks import fire_and_wait
-from backstay.runtime.follow import follow
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import Outcome, Services, whole_text
 from backstay.vocab.deltas import Delta

@@ -17,8 +17,8 @@ from backstay.hooks.gates import SESSION
 from backstay.logic.decide.policy import Policy
 from backstay.logic.decide.step import Step, settle
 from backstay.logic.state.lifecycle import Lifecycle, move
-from backstay.logic.state.pending_open import PendingOpen
 from backstay.logic.state.progress import Progress
+from backstay.logic.state.resume import PendingOpen
 from backstay.runtime.admission import admit, written
 from backstay.runtime.barrier import Fault, guarded
 from backstay.runtime.bus import Item, Subscription

@@ -8,13 +8,13 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from backstay.logic.decide.policy import Policy
-from backstay.logic.state.pending_open import PendingOpen
 from backstay.logic.state.progress import Progress
 from backstay.logic.state.request_messages import Outgoing
+from backstay.logic.state.resume import PendingOpen
 from backstay.logic.state.session_state import State
 from backstay.ports import Asker, Clock, Confinement, EventStore, Model, Tool
 from backstay.runtime.barrier import Fault
-from backstay.runtime.deltas import DeltaStream
+from backstay.runtime.bus import DeltaStream
 from backstay.runtime.file_keeper import Files
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask

@@ -23,7 +23,7 @@ from backstay.stores.trace.erase import change_trace
 from backstay.stores.trace.files import trace_folder
 from backstay.vocab.errors import Bug, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events.secrets import SecretsErased
+from backstay.vocab.events import SecretsErased
 from backstay.vocab.specs import Lease, SessionMeta
 
 

@@ -33,8 +33,7 @@ from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Model, Tool, Trace
 from backstay.providers.local.pins import profile_of
 from backstay.runtime.ask_approval import THIS_SESSION
-from backstay.runtime.bus import Bus
-from backstay.runtime.deltas import DeltaStream
+from backstay.runtime.bus import Bus, DeltaStream
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner

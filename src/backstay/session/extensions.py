@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from backstay.catalog.load import Snapshots
-from backstay.logic.state.resume_report import ResumeReport
+from backstay.logic.state.resume import ResumeReport
 from backstay.logic.state.session_state import State
 from backstay.plugins.ids import check_name, check_version
 from backstay.ports import MachineMismatch, Slot, Tap

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from backstay.logic.budget import check_priced
-from backstay.logic.context.tokens import estimate_schema, estimate_text
+from backstay.logic.context_usage import estimate_schema, estimate_text
 from backstay.logic.decide.policy import SESSION_TURNS, Policy, compaction_share
 from backstay.logic.secrets.redact import redact
 from backstay.logic.state.content import digest

@@ -17,9 +17,8 @@ from backstay.hooks.dispatch import mark_of
 from backstay.hooks.run_context import marks
 from backstay.logic.state.content import as_stored_event, replace_surrogates
 from backstay.logic.state.lifecycle import move
-from backstay.logic.state.pending_open import PendingOpen
 from backstay.logic.state.prompt_variables import secret_variable
-from backstay.logic.state.resume_report import ResumeReport, report
+from backstay.logic.state.resume import PendingOpen, ResumeReport, report
 from backstay.logic.state.session_state import State
 from backstay.ports import EventStore, Machine, MachineMismatch, Slot
 from backstay.providers.registry import full_name

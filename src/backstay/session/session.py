@@ -16,19 +16,18 @@ from backstay.checkpoints import request_restore
 from backstay.checkpoints.points import RestoreReport
 from backstay.commands.spec import CommandCall, CommandResult, Submission
 from backstay.logic.budget import check_priced, dollars
-from backstay.logic.context.tokens import estimate
+from backstay.logic.context_usage import estimate
 from backstay.logic.decide.policy import compaction_share
-from backstay.logic.history.entries import InvokedBy, SkillMode, SkillStatus, entry_added, skill_entry
 from backstay.logic.state.content import LONG, make_durable, replace_surrogates, shorten
+from backstay.logic.state.entries import InvokedBy, SkillMode, SkillStatus, entry_added, skill_entry
 from backstay.logic.state.prompt_variables import filled_in
 from backstay.logic.state.results import ExecutionResult, TurnResult, usage_snapshot
-from backstay.logic.state.resume_report import ResumeReport
+from backstay.logic.state.resume import ResumeReport
 from backstay.runtime.barrier import Fault, guarded
-from backstay.runtime.bus import Item
+from backstay.runtime.bus import Item, follow_input
 from backstay.runtime.callbacks import Callback, Callbacks
 from backstay.runtime.compact import request_compaction
 from backstay.runtime.fire_hooks import fire, fire_and_wait
-from backstay.runtime.follow import follow_input
 from backstay.runtime.runner import STOP_DEADLINE_S, Runner
 from backstay.runtime.services import whole_text
 from backstay.session.project.context import ProjectContext

@@ -8,23 +8,22 @@ import anyio.to_thread
 from backstay.checkpoints.points import Checkpoint, checkpoints_of
 from backstay.commands.spec import CommandSpec
 from backstay.hooks.spec import HookSpec
-from backstay.logic.context.tokens import ContextState, context_state
-from backstay.logic.history.entries import Entry
+from backstay.logic.context_usage import ContextState, context_state
 from backstay.logic.secrets.redact import Redactor
+from backstay.logic.state.entries import Entry
 from backstay.logic.state.results import TurnResult, UsageSnapshot, usage_snapshot
-from backstay.logic.state.resume_report import ResumeReport
+from backstay.logic.state.resume import ResumeReport
 from backstay.logic.state.session_state import used_memories
 from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.ports import EventStore
-from backstay.runtime.bus import Item, Subscription
-from backstay.runtime.follow import follow
+from backstay.runtime.bus import Item, Subscription, follow
 from backstay.runtime.runner import Runner
 from backstay.session.project.context import ProjectContext
 from backstay.vocab.deltas import Lagged, LifecycleState
 from backstay.vocab.errors import BlobMissing
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import SlotWritten
-from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.instructions import MemoryNoted
 from backstay.vocab.events.tools import Todo
 from backstay.vocab.messages import SessionMessage, text_of
 from backstay.vocab.rules import Rule

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.history.outline import project
 from backstay.logic.state.content import cited_blobs, digest, spoken
+from backstay.logic.state.outline import project
 from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
 from backstay.stores import owners
 from backstay.vocab.errors import (

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.logic.budget import BudgetState
-from backstay.logic.context.usage import ContextUsage
+from backstay.logic.context_usage import ContextUsage
 from backstay.logic.decide.model_call import BREAKER, after_failure, ask
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.progress import OpenTurn, Progress

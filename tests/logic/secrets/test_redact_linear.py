@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from backstay.logic.secrets.redact import PLAIN, Redactor
-from backstay.logic.secrets.stream import StreamRedactor
+from backstay.logic.secrets.redact import PLAIN, Redactor, StreamRedactor
 from benchmarks.scrubber import COUNTED, FAMILIES, MADE, text_of
 
 SMALL, LARGE = 32 * 1024, 256 * 1024

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.secrets.redact import PLAIN, REDACTED, Redactor
-from backstay.logic.secrets.stream import LONGEST_HELD, StreamRedactor
+from backstay.logic.secrets.redact import LONGEST_HELD, PLAIN, REDACTED, Redactor, StreamRedactor
 from tests.logic.secrets.test_redact import VENDORS, corpus, some
 from tests.logic.secrets.test_redact_shapes import SHAPED
 

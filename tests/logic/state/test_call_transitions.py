@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.logic.state import calls as calls_module
-from backstay.logic.state.calls import HEARS, OpenCall, Phase, fold_calls
+from backstay.logic.state.calls import FOLDS_ON, OpenCall, Phase, fold_calls
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (
     CallInspected,
@@ -128,7 +128,7 @@ def named(event: Event, call: str) -> Iterable[str]:
 def test_the_table_has_a_line_for_each_event_that_the_fold_hears() -> None:
     table = rows()
 
-    assert {row.event.split()[0] for row in table} == {kind.__name__ for kind in HEARS}
+    assert {row.event.split()[0] for row in table} == {kind.__name__ for kind in FOLDS_ON}
     assert {row.event for row in table} == {"ModelReplied", *EVENTS}
     assert {phase for row in table for phase in (*row.before, *row.after)} == {*PHASES, "nothing", "stays", "closed"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backstay import open_session
-from backstay.logic.context.tokens import estimate_text
+from backstay.logic.context_usage import estimate_text
 from backstay.ports import ModelReply, ModelRequest
 from backstay.providers.local.download import slim
 from backstay.providers.local.engine import Engines, fitting, free_memory

@@ -17,8 +17,8 @@ from msgspec import Struct
 from backstay.catalog.load import PAGE
 from backstay.export.diagnostic.messages import Batches, Fields, Messages
 from backstay.export.diagnostic.trace import LOST, Ask, Losses, Told, Traced, TracedCalls, scrubbed
-from backstay.logic.history.conversation import VisibleTranscript
 from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.state.conversation import VisibleTranscript
 from backstay.logic.state.transcript import Transcript
 from backstay.stores.trace.trace import TraceLine, TraceSlice
 from backstay.vocab.event import Recorded

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from backstay.export.diagnostic.messages import Fields
 from backstay.export.diagnostic.payloads import PayloadError, Resolver
-from backstay.logic.secrets.redact import Redactor
-from backstay.logic.secrets.stream import StreamRedactor
+from backstay.logic.secrets.redact import Redactor, StreamRedactor
 from backstay.stores.disk_errors import read_regular
 from backstay.stores.trace.trace import LOST as LINES_LOST
 from backstay.stores.trace.trace import TraceLine, TraceSlice

@@ -10,9 +10,9 @@ from msgspec import Struct
 from backstay.catalog.load import PagedLog
 from backstay.logic import budget
 from backstay.logic.budget import BudgetState, dollars
-from backstay.logic.history.conversation import Conversation, ConversationFold
-from backstay.logic.history.outline import project
 from backstay.logic.secrets.redact import Redactor
+from backstay.logic.state.conversation import Conversation, ConversationFold
+from backstay.logic.state.outline import project
 from backstay.logic.state.transcript import NODES
 from backstay.logic.text import Excerpt, excerpt, pluralise
 from backstay.vocab.event import By, Recorded
@@ -324,7 +324,7 @@ def _survey(log: PagedLog) -> Survey:
             event = record.event
             fold.apply(record)
             rewinds += isinstance(event, Rewound)
-            if type(event) in budget.HEARS:
+            if type(event) in budget.FOLDS_ON:
                 money = budget.fold_budget(money, record)
             if isinstance(event, ModelReplied | ModelFailed) and event.usage:
                 told, unknown = told + 1, unknown + (event.cost is None)

@@ -17,11 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from backstay.logic.secrets.known_values import KnownValues
+from backstay.logic.secrets.known_values import PLAIN_LEAST, KnownValues, find_told_words, forms, is_telling
 from backstay.logic.secrets.redact import Redactor, merge_overlapping, replace, replace_part, written_forms
-from backstay.logic.secrets.shapes import SecretMatch
-from backstay.logic.secrets.told_values import PLAIN_LEAST, find_told_words, forms, is_telling
-from backstay.logic.secrets.value_looks import looks_random
+from backstay.logic.secrets.shapes import SecretMatch, looks_random
 
 DIGITS: Final = 12
 """Of the hash in a mark."""

@@ -8,18 +8,30 @@ The time is linear in the text, whatever it says, for four reasons:
   for each name in the run.
 - A long value is judged by its beginning (`LONGEST_JUDGED`), a quote is closed within `LONGEST_QUOTED`.
 - A name is judged once. The verdict comes with the text that was read for it, and holds wherever the same text stands again.
+
+The last part finds secrets that an element around them names, or a sibling: `<password>...</password>`, `name: DB_PASSWORD` and `value:
+...`.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from backstay.logic.secrets.secret_names import KINDS, NAMES, NextMatch, is_neutral_suffix, is_telling_suffix
-from backstay.logic.secrets.shapes import SecretMatch
-from backstay.logic.secrets.value_looks import (
+from backstay.logic.secrets.secret_names import (
+    KINDS,
+    NAMES,
+    NextMatch,
+    is_neutral_suffix,
+    is_secret_key,
+    is_telling_suffix,
+)
+from backstay.logic.secrets.shapes import (
     LONGEST_JUDGED,
+    SecretMatch,
+    contains,
     decoded,
     has_digit,
     is_code,
@@ -383,3 +395,65 @@ _NUMBER: Final = re.compile(rf"[0-9]{{1,{_LONGEST_NUMBER}}}+(?:[(),;}}\]\s]|\Z)"
 """A number, or one that is called."""
 _SMALL: Final = re.compile(r"[a-z]")
 _IDENTIFIER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+
+
+# --- names in an element or a sibling --------------------------------------------------------------------------------------------
+
+
+REACH: Final = 160
+"""Characters before a value in which its name is looked for."""
+
+
+def find_pairs(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
+    """The secrets in `text` that an element or a sibling names. `lowered` is the text in small letters, `back` that from its end."""
+    is_given = functools.lru_cache(MOST_JUDGED)(_is_given)
+    if "</" in text:
+        for match in _ELEMENT.finditer(text):
+            if is_secret_key(match["tag"].rpartition(":")[2]) and is_given(match["secret"]):
+                yield SecretMatch(*match.span("secret"), _WHY["token"])
+    if contains(lowered, "value"):
+        for match in _VALUE.finditer(lowered):
+            name = _name_before(text, back, match.start()) or _name_after(text, lowered, match.end())
+            if name and is_secret_key(name):
+                start, end = match.span("secret")
+                if is_given(text[start:end]):
+                    yield SecretMatch(start, end, _WHY["token"])
+
+
+def _name_before(text: str, back: str, at: int) -> str:
+    """The name that stands before the value at `at`, as its sibling."""
+    size = len(text)
+    match = _NAME_BACK.match(back, size - at, size - at + REACH)
+    return text[size - match.end("name") : size - match.start("name")] if match else ""
+
+
+def _name_after(text: str, lowered: str, at: int) -> str:
+    """The name that stands behind the value that ends at `at`, as its sibling."""
+    match = _NEXT_NAME.match(lowered, at)
+    return text[match.start("name") : match.end("name")] if match else ""
+
+
+def _is_given(value: str) -> bool:
+    return not (len(value) <= _LONGEST_TYPE and value.lower() in _TYPES) and not is_code(value[:LONGEST_JUDGED])
+
+
+_TYPES: Final = frozenset(
+    (
+        *("string", "str", "text", "true", "false", "none", "null", "nil", "boolean", "number", "integer"),
+        *("object", "required", "optional"),
+    )
+)
+_LONGEST_TYPE: Final = max(map(len, _TYPES))
+_ELEMENT: Final = re.compile(
+    r"<(?P<tag>[A-Za-z][\w:.-]{2,60}+)(?:\s[^<>]{0,200}+)?>\s{0,80}+(?:<!\[CDATA\[)?(?P<secret>[^<>\s]{3,4096}+)>?\s{0,80}+</"
+)
+_VALUE: Final = re.compile(
+    r"value\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?P<secret>[^\s\"'`\\,;{}\[\]<>]{3,4096}+)"
+)
+_NAMED: Final = r"(?:name|key)\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?P<name>[\w.-]{2,80}+)"
+_NEXT_NAME: Final = re.compile(rf"\\{{0,4}}[\"']?(?:[\s,\"']|\\[nr\"']){{0,40}}+(?:parameter)?{_NAMED}")
+_NAME_BACK: Final = re.compile(
+    r"(?:[\s,;\"'-]|[nr\"']\\|retemarap|terces|gnirts)*?[\"']?\\{0,4}(?P<name>[\w.-]{2,80}+)"
+    r"[\"']?\\{0,4}[ \t]{0,8}[:=][ \t]{0,8}[\"']?\\{0,4}(?:eman|yek)"
+)
+"""A name before the word `value`, or before what stands before it in that word, read from the end of the text."""

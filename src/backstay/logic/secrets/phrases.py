@@ -10,8 +10,15 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from backstay.logic.secrets.secret_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK, NextMatch
-from backstay.logic.secrets.shapes import SecretMatch, contains
-from backstay.logic.secrets.value_looks import LONGEST_JUDGED, has_digit, is_code, is_literal, is_phrase
+from backstay.logic.secrets.shapes import (
+    LONGEST_JUDGED,
+    SecretMatch,
+    contains,
+    has_digit,
+    is_code,
+    is_literal,
+    is_phrase,
+)
 
 REACH: Final = 400
 """Characters before an option in which its command is looked for."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack, unpack_plan, unpack_tree
-from backstay.logic.context.tokens import estimate_text
+from backstay.logic.context_usage import estimate_text
 from backstay.logic.state.content import HEAD, digest
 from backstay.vocab.errors import LogDamaged
 from backstay.vocab.event import Event

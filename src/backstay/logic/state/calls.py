@@ -345,5 +345,5 @@ _FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  #
     TaintMet: _judged_again,
     TurnCompleted: lambda calls, r, e: (),
 }
-HEARS: Final = frozenset(_FOLDS)
+FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""

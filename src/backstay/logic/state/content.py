@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.context.tokens import estimate_text
+from backstay.logic.context_usage import estimate_text
 from backstay.vocab.errors import Bug, UserError
 from backstay.vocab.event import Event
 from backstay.vocab.events import (

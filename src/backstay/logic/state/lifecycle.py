@@ -53,7 +53,7 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
     turn_open: bool = False
 
 
-HEARS: Final[frozenset[type[Event]]] = frozenset((Started, Opened, TurnStarted, TurnCompleted, Closed))
+FOLDS_ON: Final[frozenset[type[Event]]] = frozenset((Started, Opened, TurnStarted, TurnCompleted, Closed))
 """The events that `advance` looks at."""
 
 

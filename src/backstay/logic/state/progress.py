@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from backstay.hooks import gates
 from backstay.hooks.gates import HookState
-from backstay.logic import budget
+from backstay.logic import budget, context_usage
 from backstay.logic.budget import BudgetState
-from backstay.logic.context import usage
-from backstay.logic.context.usage import ContextUsage
+from backstay.logic.context_usage import ContextUsage
 from backstay.logic.state import calls as open_calls
 from backstay.logic.state import retries
 from backstay.logic.state.calls import EndedCall, OpenCall
@@ -169,12 +168,12 @@ Change = dict[str, object]
 Part = Callable[[Progress, Recorded], object]
 
 _PARTS: Final[tuple[tuple[str, frozenset[type[Event]], Part], ...]] = (
-    ("fill", usage.HEARS, lambda p, r: usage.fold_context_usage(p.fill, r)),
-    ("trying", retries.HEARS, lambda p, r: retries.fold_retries(p.trying, r)),
-    ("purse", budget.HEARS, lambda p, r: budget.fold_budget(p.purse, r)),
-    ("consent", grants.HEARS, lambda p, r: grants.fold_grants(p.consent, r, p.calls)),
-    ("hooks", gates.HEARS, lambda p, r: gates.fold_hook_state(p.hooks, r, p.calls, p.ended)),
-    ("calls", open_calls.HEARS, lambda p, r: open_calls.fold_calls(p.calls, r)),
+    ("fill", context_usage.FOLDS_ON, lambda p, r: context_usage.fold_context_usage(p.fill, r)),
+    ("trying", retries.FOLDS_ON, lambda p, r: retries.fold_retries(p.trying, r)),
+    ("purse", budget.FOLDS_ON, lambda p, r: budget.fold_budget(p.purse, r)),
+    ("consent", grants.FOLDS_ON, lambda p, r: grants.fold_grants(p.consent, r, p.calls)),
+    ("hooks", gates.FOLDS_ON, lambda p, r: gates.fold_hook_state(p.hooks, r, p.calls, p.ended)),
+    ("calls", open_calls.FOLDS_ON, lambda p, r: open_calls.fold_calls(p.calls, r)),
 )
 """The fields that are folds of their own, and the events that each hears."""
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from backstay.logic.secrets.known_values import LEAST
 from backstay.logic.secrets.redact import is_secret_key, looks_secret
-from backstay.logic.secrets.told_values import LEAST
 
 _SHORT: Final = frozenset(("dsn", "pass", "pat", "pw", "sk"))
 """How the names of variables end that hold a secret, where no key of an object would be called so."""

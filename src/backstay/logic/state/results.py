@@ -6,9 +6,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.context.tokens import ContextState
-from backstay.logic.history.entries import Entry
-from backstay.logic.state.usage import add, less
+from backstay.logic.budget import add, less
+from backstay.logic.context_usage import ContextState
+from backstay.logic.state.entries import Entry
 from backstay.vocab.event import Event, Recorded, ToolOutcome, TurnOutcome
 from backstay.vocab.events import (
     CallJudged,
@@ -268,7 +268,7 @@ _FOLDS: Final[dict[type[Event], Callable[[Results, Recorded, Any], None]]] = {  
     ChildFinished: Results._child_over,
     ChildPaused: Results._child_paused,
 }
-HEARS: Final = frozenset(_FOLDS)
+FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that results are made of."""
 
 CostStatus = Literal["unknown", "estimated", "exact"]

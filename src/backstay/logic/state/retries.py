@@ -156,5 +156,5 @@ _FOLDS: Final[dict[type[Event], Callable[[RetryState, Recorded, Any], RetryState
     Compacted: lambda t, r, e: replace(t, failures=0, failure=None),
     Opened: lambda t, r, e: replace(t, waiting=""),
 }
-HEARS: Final = frozenset(_FOLDS)
+FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""

@@ -6,20 +6,20 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.history.entries import Entry, entry_of
-from backstay.logic.history.outline import project
-from backstay.logic.state import lifecycle, results, transcript, usage
+from backstay.logic import budget
+from backstay.logic.budget import UsageTotals
+from backstay.logic.state import lifecycle, results, transcript
+from backstay.logic.state.entries import Entry, entry_of
 from backstay.logic.state.lifecycle import Lifecycle
+from backstay.logic.state.outline import project
 from backstay.logic.state.progress import Progress, fold, fold_all
 from backstay.logic.state.results import Inputs, Results, TurnResult
 from backstay.logic.state.transcript import Transcript, TranscriptSnapshot
-from backstay.logic.state.usage import UsageTotals
 from backstay.vocab.deltas import Notice
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import HistoryCleared, Rewound, SlotWritten, TurnCompleted, TurnStarted
-from backstay.vocab.events.instructions import InstructionsRead, NotesShown
+from backstay.vocab.events.instructions import InstructionsRead, MemoryNoted, NotesShown
 from backstay.vocab.events.limits import Compacted, CompactionUndone
-from backstay.vocab.events.memory import MemoryNoted
 from backstay.vocab.events.tools import FileSeen, OutputKept
 from backstay.vocab.messages import SessionMessage, iso
 from backstay.vocab.specs import OnCrash, SessionMeta, ToolSpec
@@ -98,13 +98,13 @@ class State:
         """Take an event in whose progress is known already. Without `transcribe` the transcript stays empty."""
         notices: tuple[Notice, ...] = ()
         kind = type(record.event)
-        if kind in lifecycle.HEARS:
+        if kind in lifecycle.FOLDS_ON:
             self.life, notices = lifecycle.advance(self.life, record)
-        if kind in usage.HEARS:
+        if kind in budget.USAGE_EVENTS:
             self.usage.apply(record)
-        if transcribe and kind in transcript.HEARS:
+        if transcribe and kind in transcript.FOLDS_ON:
             self.transcript.apply(record)
-        if kind in results.HEARS:
+        if kind in results.FOLDS_ON:
             self.results.apply(record)
         if kind in _KEEPS:
             self._keep(record.event)

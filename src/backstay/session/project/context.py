@@ -12,7 +12,7 @@ from backstay.commands.registry import Commands
 from backstay.commands.spec import CommandModule
 from backstay.hooks.settings import read_hooks
 from backstay.hooks.spec import HookSpec
-from backstay.logic.context.tokens import estimate_text
+from backstay.logic.context_usage import estimate_text
 from backstay.logic.state.session_state import State
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import FindNotes

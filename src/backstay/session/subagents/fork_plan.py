@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.history.entries import SkillStatus, skill_entry
 from backstay.logic.state.content import shorten
+from backstay.logic.state.entries import SkillStatus, skill_entry
 from backstay.logic.state.session_state import State
 from backstay.runtime.runner import Runner
 from backstay.vocab.errors import UserError

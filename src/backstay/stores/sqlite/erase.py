@@ -8,8 +8,8 @@ done so the store says that it is not clean.
 
 from typing import Final
 
-from backstay.logic.history.outline import project
 from backstay.logic.secrets.rewrite import Change, as_text, changed_bytes
+from backstay.logic.state.outline import project
 from backstay.stores.rewritable import ChangedPast
 from backstay.stores.sqlite.connection import Db
 from backstay.stores.sqlite.files import BlobFiles, aside_files

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.history.outline import project
 from backstay.logic.state.content import cited_blobs, digest
+from backstay.logic.state.outline import project
 from backstay.ports import FoldSnapshot, LogSlice, SessionQuery, Trouble
 from backstay.stores.memory import no_session
 from backstay.stores.sqlite.connection import Db, Row, Value

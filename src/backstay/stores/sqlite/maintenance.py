@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from backstay.logic.history.conversation import SeenIds
-from backstay.logic.history.outline import project
 from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.conversation import SeenIds
+from backstay.logic.state.outline import project
 from backstay.stores.sqlite import search
 from backstay.stores.sqlite.connection import Db, Row
 from backstay.stores.sqlite.files import BlobFiles, forget_aside, set_aside

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from backstay.logic.secrets.redact import PLAIN, Redactor
-from backstay.logic.secrets.stream import StreamRedactor
+from backstay.logic.secrets.redact import PLAIN, Redactor, StreamRedactor
 from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 
 RAW: Final = "provider_native_raw_payload"

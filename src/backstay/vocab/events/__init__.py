@@ -9,7 +9,7 @@ import msgspec
 
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import Decision, Delivery, Event, Grant, Stop, ToolOutcome, TurnOutcome
-from backstay.vocab.events import files, instructions, limits, memory, secrets, tools  # noqa: F401 - they define events
+from backstay.vocab.events import files, instructions, limits, tools  # noqa: F401 - they define events
 from backstay.vocab.events.tools import CallFacts
 from backstay.vocab.messages import InputPart, MediaRef, Role, StoredPart, Text, TextRef, ToolCall
 from backstay.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Taint, Usage
@@ -48,6 +48,21 @@ class Closed(Event, frozen=True, kw_only=True):
     """The session was closed by its holder."""
 
     reason: str = ""
+
+
+class SecretsErased(Event, frozen=True, kw_only=True):
+    """Secrets that stood in earlier events and blobs were replaced by marks. The marks say where, this says how many."""
+
+    count: int
+    """Secrets that are gone, counted as `secrets scan` counts them: a mark stands for each, but for those in contents that are given up."""
+    kinds: dict[str, int] = {}
+    """What they were, and how many of each."""
+    blobs: int = 0
+    """Blobs that have other content, and another name, now."""
+    contents: int = 0
+    """Contents of files that were kept for a restore and are kept no longer."""
+    reason: str = ""
+    """Why it was done, in the words of whoever did it."""
 
 
 class Renamed(Event, frozen=True, kw_only=True):

@@ -1,4 +1,6 @@
-"""Events of what a session is told before anybody speaks."""
+"""Events of what a session is told besides the conversation: its instructions, the notes of folders, and memories."""
+
+from typing import Literal
 
 import msgspec
 
@@ -40,3 +42,23 @@ class NotesShown(Event, frozen=True, kw_only=True):
     sha256: str
     """Of its text."""
     call: str
+
+
+MemoryAct = Literal["queued", "saved", "approved", "rejected", "skipped", "used"]
+
+
+class MemoryNoted(Event, frozen=True, kw_only=True):
+    """Something became of a memory. The memory itself is in a file that a person can read."""
+
+    act: MemoryAct
+    memory: str
+    """Its id."""
+    kind: str = ""
+    """`user`, `feedback`, `project` or `reference`."""
+    topic: str = ""
+    text: str = ""
+    """Empty when it was refused because it looks like a secret."""
+    reason: str = ""
+    """Why it was skipped or rejected."""
+    origin: str = ""
+    """Where it came from: `user`, `model`, and the turn."""

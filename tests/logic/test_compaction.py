@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backstay.logic.context.compaction import (
+from backstay.logic.compaction import (
     HEAD,
     apply,
     chunks,
@@ -18,9 +18,9 @@ from backstay.logic.context.compaction import (
     trim_plan,
     without_marks,
 )
-from backstay.logic.context.tokens import estimate, estimate_text
+from backstay.logic.context_usage import estimate, estimate_text
 from backstay.logic.state.request_messages import to_messages
-from backstay.logic.state.request_rules import check_shape
+from backstay.testing.checked_model import check_shape
 from backstay.vocab.events.limits import Compacted
 from backstay.vocab.messages import DurablePart, Role, SessionMessage, Text, TextRef, ToolCall, ToolResult, text_of
 

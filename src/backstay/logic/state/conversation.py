@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from backstay.logic.context.compaction import apply as shortened
-from backstay.logic.context.compaction import framed, trim
+from backstay.logic.compaction import apply as shortened
+from backstay.logic.compaction import framed, trim
 from backstay.logic.state.transcript import BESIDE, NODES, Transcript
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (

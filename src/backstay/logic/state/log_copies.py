@@ -1,31 +1,49 @@
-"""A fork: the path of one session as the beginning of another.
+"""Logs that become another session's: forks and imports. Pure.
 
-The path is copied up to a point where no call is open, into a log that starts at seq 1 and keeps the ids, so that everything cited stays
-cited. Open calls and queued input stay behind, and so do the paths that a rewind left. What became of memories until then comes along, on
-whatever path: a rewind takes none of it back. The original is not touched.
+*A fork* begins with the path of another session, copied up to a point where no call is open, into a log that starts at seq 1 and keeps the
+ids, so that everything cited stays cited. Open calls and queued input stay behind, and so do the paths that a rewind left. What became of
+memories until then comes along, on whatever path: a rewind takes none of it back. The original is not touched.
+
+*An imported log* is closed, so that nothing in it counts for more than words: it may have been written by anybody, and at any time. What it
+says was said stays; what it lets happen does not: what people allowed in it is taken back, a mode looser than `default` and a wider scope
+end, a model that is asked at an address of its own is no longer asked, and what was open (a turn, a restore of files, queued input) is
+closed as after an interrupt. Processes are left to the session that started them: opening the imported one runs nothing and stops nothing.
+A log that has nothing of that gets nothing.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import Final
 
 from msgspec.structs import replace
 
 from backstay.logic.budget import BudgetState, fold_budget
+from backstay.logic.decide.policy import LOOSENESS, Policy
+from backstay.logic.decide.step import settle, stamp
+from backstay.logic.state.progress import Progress
 from backstay.logic.state.transcript import Transcript
+from backstay.version import VERSION
 from backstay.vocab.errors import UserError
-from backstay.vocab.event import Recorded
+from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events import (
     CallInspected,
     CallJudged,
     CallProposed,
     ChildFinished,
     ChildStarted,
+    Closed,
+    GrantsCleared,
+    InputDropped,
     InputReceived,
     InputTaken,
+    Interrupted,
+    ModeChanged,
     ModelAsked,
+    ModelChanged,
     ModelFailed,
     ModelReplied,
+    Opened,
     PermissionAnswered,
     PermissionAsked,
     Started,
@@ -35,10 +53,17 @@ from backstay.vocab.events import (
     TurnStarted,
     calls_of,
 )
-from backstay.vocab.events.files import CheckpointsPurged, ContentsKept, FileKept, TreeKept
+from backstay.vocab.events.files import (
+    CheckpointsPurged,
+    ContentsKept,
+    FileKept,
+    FileProblem,
+    RestoreFinished,
+    TreeKept,
+)
+from backstay.vocab.events.instructions import MemoryNoted
 from backstay.vocab.events.limits import BudgetSet
-from backstay.vocab.events.memory import MemoryNoted
-from backstay.vocab.events.tools import HookFinished, HookStarted, TodosWritten
+from backstay.vocab.events.tools import HookFinished, HookStarted, ScopeChanged, TodosWritten
 from backstay.vocab.ids import event_id
 
 _OF_A_TURN = (
@@ -174,3 +199,51 @@ def _ending(turn: str, last: Recorded, nonce: str) -> Recorded:
     seq = last.seq + 1
     ended = TurnCompleted(turn=turn, outcome="interrupted", stop_reason="forked", message="The fork was made here.")
     return Recorded(seq=seq, id=event_id(nonce, seq), at=last.at, by="system", cause=turn, event=ended)
+
+
+# --- imports ---------------------------------------------------------------------------------------------------------------------
+
+
+REASON: Final = "The session was imported."
+_UNFINISHED: Final = FileProblem(path="", problem="The session was imported before the restore was finished.")
+
+
+def disarm(p: Progress, *, running: bool, nonce: str, now: int) -> tuple[Recorded, ...]:
+    """The events that follow an imported log which means `p`; `running` says that processes of it are."""
+    drafts = [*_closing(p, running=running), *(Draft(event=event, by="user") for event in _taken_back(p))]
+    step = settle(p, drafts, Policy(begins=False), nonce=nonce, now=now)
+    if not any(isinstance(draft.event, Opened) for draft in drafts):
+        return step.records
+    return (*step.records, stamp(step.progress, Draft(event=Closed(reason=REASON)), nonce=nonce, now=now))
+
+
+def is_quiet(p: Progress) -> bool:
+    """Whether a log that means `p` has nothing to go on with, and lets nothing happen that nobody was asked about here."""
+    has_open = p.turn or p.calls or p.queue or p.restore or p.asking or p.compacting
+    allows = p.consent.grants or p.consent.rules or p.scope != "sandboxed" or LOOSENESS[p.mode] > LOOSENESS["default"]
+    return not (has_open or allows or "@http" in p.model)
+
+
+def _closing(p: Progress, *, running: bool) -> tuple[Draft, ...]:
+    """What ends everything that a next opening would go on with. `Opened` ends what only a process can have in hand."""
+    if not (p.turn or p.queue or p.compacting or p.restore or p.hooks.open or running):
+        return ()
+    restored = (
+        (Draft(event=RestoreFinished(problems=(_UNFINISHED,)), cause=p.restoring),) if p.restore is not None else ()
+    )
+    stopped = (Draft(event=Interrupted(reason=REASON), by="user"),) if p.turn is not None else ()
+    dropped = (Draft(event=InputDropped(inputs=("*",)), by="user"),) if p.queue else ()
+    return (*restored, Draft(event=Opened(version=VERSION)), *stopped, *dropped)
+
+
+def _taken_back(p: Progress) -> tuple[Event, ...]:
+    found: list[Event] = []
+    if p.consent.grants or p.consent.rules:
+        found.append(GrantsCleared())
+    if LOOSENESS[p.mode] > LOOSENESS["default"]:
+        found.append(ModeChanged(mode="default"))
+    if p.scope != "sandboxed":
+        found.append(ScopeChanged(scope="sandboxed", implied=True))
+    if "@http" in p.model:
+        found.append(ModelChanged(model=""))
+    return tuple(found)

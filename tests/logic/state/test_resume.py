@@ -3,8 +3,8 @@
 import pytest
 
 from backstay.logic.state.lifecycle import Lifecycle
-from backstay.logic.state.pending_open import PendingOpen
 from backstay.logic.state.progress import Progress
+from backstay.logic.state.resume import PendingOpen
 from backstay.vocab.event import Draft, Event
 from backstay.vocab.events import ModeChanged, ModelChanged, Opened, Renamed
 from backstay.vocab.events.limits import BudgetSet

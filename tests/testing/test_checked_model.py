@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backstay.logic.state.request_rules import RULES, check_shape
+from backstay.testing.checked_model import RULES, check_shape
 from backstay.vocab.errors import UserError
 from backstay.vocab.messages import (
     InFlightPart,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.logic.decide.answer_schema import answer_problem, problems, unfenced
+from backstay.logic.json_schema import answer_problem, problems, unfenced
 
 PERSON = {
     "type": "object",

@@ -17,12 +17,12 @@ from backstay.vocab.events import (
     ModelReplied,
     Opened,
     Renamed,
+    SecretsErased,
     Started,
     StoreChanged,
     TurnCompleted,
     TurnStarted,
 )
-from backstay.vocab.events.secrets import SecretsErased
 from backstay.vocab.messages import text_of
 from backstay.vocab.specs import SessionMeta
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstay.logic.history.conversation import Conversation, ConversationFold, VisibleTranscript
+from backstay.logic.state.conversation import Conversation, ConversationFold, VisibleTranscript
 from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.testing.builders import recorded, started
 from backstay.vocab.event import Event, Recorded

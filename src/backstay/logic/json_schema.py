@@ -1,4 +1,4 @@
-"""Whether a value fits a JSON Schema: the part of the language that people use to say what an answer must look like.
+"""Check a value against a JSON Schema: the part of the language that people use to say what an answer must look like.
 
 Keywords that are not known here are passed over, as the standard has it. So is `pattern`: it could take for ever.
 """

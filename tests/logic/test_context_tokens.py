@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.context.tokens import OVERHEADS, estimate_media, estimate_request, estimate_schema, estimate_text
+from backstay.logic.context_usage import OVERHEADS, estimate_media, estimate_request, estimate_schema, estimate_text
 
 TRAFFIC: Final = Path(__file__).parents[3] / "shared" / "cases" / "traffic"
 COUNT: Final = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.history.tool_entries import LINE_CHARS, MOST_LINES, Diff, DiffLine, between, read_unified, replaced
+from backstay.logic.state.entries import LINE_CHARS, MOST_LINES, Diff, DiffLine, between, read_unified, replaced
 
 texts = st.lists(st.sampled_from(["a", "b", "c", "", "  d", "-x", "+y", "@@ -1 +1 @@"]), max_size=12).map(
     lambda lines: "".join(f"{line}\n" for line in lines)

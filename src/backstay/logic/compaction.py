@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.context.tokens import estimate, estimate_text, tokens_of
+from backstay.logic.context_usage import estimate, estimate_text, tokens_of
 from backstay.vocab.event import CompactionTrigger
 from backstay.vocab.events.limits import Compacted
 from backstay.vocab.messages import (

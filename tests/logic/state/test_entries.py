@@ -5,18 +5,21 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from backstay.logic.history.entries import (
+from backstay.logic.state.entries import (
+    RESULT_CHARS,
     Entry,
     entry_added,
     entry_of,
+    file_diffs,
+    first_argument,
     is_chat,
     is_entry,
     message_of,
     messages_for_api,
     read_entry,
+    result_content,
     skill_entry,
 )
-from backstay.logic.history.tool_entries import RESULT_CHARS, file_diffs, first_argument, result_content
 from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.testing.builders import log, started
 from backstay.vocab.errors import UserError
@@ -34,7 +37,7 @@ from backstay.vocab.events import (
     TurnStarted,
 )
 from backstay.vocab.events.files import FileKept
-from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.instructions import MemoryNoted
 from backstay.vocab.messages import SessionMessage, Text, TextRef, ToolCall, text_of
 
 

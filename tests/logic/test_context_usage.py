@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.context.tokens import estimate, tokens_of
-from backstay.logic.context.usage import ContextUsage, fold_context_usage
+from backstay.logic.context_usage import ContextUsage, estimate, fold_context_usage, tokens_of
 from backstay.logic.state.transcript import transcript_of
 from backstay.testing.builders import log, started
 from backstay.vocab.event import CompactionTrigger, Event

@@ -1,1 +1,0 @@
-"""What fills the context of a model: tokens, usage, compaction."""

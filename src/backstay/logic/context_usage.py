@@ -1,0 +1,410 @@
+"""How much of the model's window the conversation takes: an estimate for any text, and the fold that corrects it by the provider's counts.
+
+*The estimate* goes by the script of a text and by how its characters follow each other, not by its length alone. A tokenizer makes one
+token of a common word with the space before it, more of a long one, about one of a Chinese character, and a new one at most changes
+between letters, digits and signs. So every character is reduced to a class, and neighbours are counted. The weights lie between those of
+the tokenizers of three vendors, over prose, code, JSON, numbers, hashes and two dozen languages. Nothing here loops over characters: bytes
+are translated and counted.
+
+*The fold* is never a sum over calls: a request holds the whole conversation, so the provider's newest count says everything up to there.
+What came since is estimated, and the estimate is corrected by what the provider counted for the newest request.
+"""
+
+import string
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.vocab.event import CompactionTrigger, Event, Recorded
+from backstay.vocab.events import (
+    ChildFinished,
+    HistoryCleared,
+    InputDropped,
+    InputReceived,
+    InputTaken,
+    Interrupted,
+    MessageInjected,
+    ModelAsked,
+    ModelChanged,
+    ModelReplied,
+    Opened,
+    Rewound,
+    ToolFinished,
+    TurnCompleted,
+    TurnStarted,
+)
+from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
+from backstay.vocab.messages import (
+    DurablePart,
+    MediaLink,
+    MediaRef,
+    Reasoning,
+    SessionMessage,
+    Text,
+    TextRef,
+    ToolCall,
+    ToolResult,
+)
+from backstay.vocab.specs import Usage
+
+
+class Overheads(msgspec.Struct, frozen=True, kw_only=True):
+    """What a wire format's requests need beside the texts in them."""
+
+    scale: float
+    """How many of the provider's tokens make one of ours, in texts."""
+    schema: float
+    """The same in schemas: some providers write them out shorter than JSON does."""
+    message: int
+    tools: int
+    """Once, when there is any tool: the provider's own words about calling them."""
+    call: int
+    """For each call that the history holds, with its result."""
+
+
+OVERHEADS: Final[Mapping[str, Overheads]] = {
+    "anthropic": Overheads(scale=1.12, schema=1.15, message=4, tools=480, call=40),
+    "openai-chat": Overheads(scale=1.0, schema=0.65, message=4, tools=30, call=14),
+    "openai-responses": Overheads(scale=1.0, schema=0.65, message=5, tools=5, call=12),
+    "google": Overheads(scale=1.04, schema=0.75, message=3, tools=5, call=30),
+}
+REQUEST: Final = 4
+"""Tokens of a request that says nothing."""
+IMAGE: Final = 1_600
+"""Tokens of an image: what the most expensive provider takes for a large one."""
+
+
+def estimate_text(text: str) -> int:
+    """About how many tokens `text` has. Never less for a longer text, and at least one for any."""
+    if not text:
+        return 0
+    if text.isascii():
+        return int(_ascii_tokens(text.encode())) + 1
+    plain = text.encode("ascii", "ignore")
+    return int(_ascii_tokens(plain) + _foreign_tokens(text, len(plain))) + 1
+
+
+def estimate_schema(schema: bytes) -> int:
+    """About how many tokens a tool's description and schema have, given as JSON."""
+    return estimate_text(schema.decode("utf-8", "replace"))
+
+
+def estimate_media(media_type: str, size: int) -> int:
+    """About how many tokens an image, a document or a sound of `size` bytes has."""
+    kind = media_type.partition("/")[0]
+    if kind == "image":
+        return IMAGE
+    if media_type == "application/pdf":
+        return 2_500 * (1 + size // 60_000)  # a page is seldom smaller, and counts as text and as image
+    if kind in ("audio", "video"):
+        return 32 + size // 500
+    return 1 + size // 3
+
+
+def estimate_request(
+    *, text: int, schema: int = 0, format: str = "", messages: int = 1, tools: int = 0, calls: int = 0
+) -> int:
+    """About how many of the provider's tokens a request has, whose texts and media come to `text` of ours and its tools to `schema`.
+
+    Reasoning of earlier turns is not to be counted: providers drop it.
+    """
+    known = OVERHEADS.get(format) or OVERHEADS["anthropic"]
+    own = REQUEST + known.message * messages + known.call * calls + (known.tools if tools else 0)
+    return int(known.scale * text + known.schema * schema) + own
+
+
+# --- characters in classes -------------------------------------------------------------------------------------------------------
+
+
+def _table(**kinds: str) -> bytes:
+    """A table that turns each character of a kind into the kind's letter, and every other one into a space."""
+    table = bytearray(b" " * 256)
+    for letter, characters in kinds.items():
+        for character in characters:
+            table[ord(character)] = ord(letter)
+    return bytes(table)
+
+
+_DIGITS, _SPACES = string.digits, string.whitespace
+_SIGNS: Final = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) in _SPACES))
+_LETTERS_ONLY: Final = _table(l=string.ascii_lowercase, U=string.ascii_uppercase)
+_LOWER: Final = string.ascii_lowercase.encode()
+_KINDS: Final = _table(U=string.ascii_uppercase, d=_DIGITS, p=_SIGNS, n="\n", o="\t\r\v\f")
+_DIGITS_ONLY: Final = _table(d=_DIGITS)
+_SIGNS_ONLY: Final = _table(p=_SIGNS)
+_LONG, _ENDLESS = b"l" * 9, b"l" * 18
+
+
+def _ascii_tokens(text: bytes) -> float:
+    text = b" " + text  # a text begins as a word does
+    letters, kinds = text.translate(_LETTERS_ONLY), text.translate(_KINDS, _LOWER)
+    # most of a text is lower case: what it does not have is not looked for in all of it
+    capitals, digits, signs = kinds.count(b"U"), kinds.count(b"d"), kinds.count(b"p")
+    long = letters.count(_LONG)
+    return (
+        1.0 * (letters.count(b" l") + (letters.count(b" U") + letters.count(b"lU") if capitals else 0))
+        + 1.3 * long
+        + 4.0 * (letters.count(_ENDLESS) if long else 0)  # no word is so long: random letters
+        + 0.12 * capitals
+        + 0.9 * (text.translate(_DIGITS_ONLY).count(b" d") if digits else 0)
+        + 0.45 * digits
+        + 0.5 * (text.translate(_SIGNS_ONLY).count(b" p") if signs else 0)
+        + 0.22 * signs
+        + 0.55 * kinds.count(b"n")
+        + 0.045 * (kinds.count(b" ") - 1)
+    )
+
+
+# --- other scripts ---------------------------------------------------------------------------------------------------------------
+
+_SCRIPTS: Final[Mapping[str, tuple[float, tuple[tuple[int, int], ...]]]] = {
+    "a": (0.5, ((0x03, 0x07),)),  # Greek, Cyrillic, Armenian, Hebrew, Arabic
+    "i": (0.8, ((0x09, 0x0E), (0x10, 0x10))),  # the scripts of India, Thai, Myanmar, Georgian
+    "c": (1.0, ((0x11, 0x11), (0x30, 0x33), (0x4E, 0x9F), (0xAC, 0xD7), (0xFF, 0xFF))),  # Chinese, Japanese, Korean
+    "s": (1.0, ((0x20, 0x2F),)),  # signs, arrows, boxes
+    "e": (1.25, ((0xD8, 0xDF),)),  # halves of what lies beyond: emoji above all
+    "x": (1.0, ((0x00, 0x02), (0x1E, 0x1F))),  # letters with accents; ASCII is counted elsewhere
+}
+_RARE: Final = 2.0
+
+
+def _page_class(page: int) -> int:
+    for name, (_, ranges) in _SCRIPTS.items():
+        if any(first <= page <= last for first, last in ranges):
+            return ord(name)
+    return ord("r")
+
+
+_PAGES: Final = bytes(map(_page_class, range(256)))
+
+
+def _foreign_tokens(text: str, plain: int) -> float:
+    """The tokens of the characters that are not ASCII, by the page of Unicode that each stands on."""
+    pages = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_PAGES)
+    found = {name: pages.count(name.encode()) for name in _SCRIPTS}
+    rare = len(pages) - sum(found.values())
+    found["x"] -= plain
+    return _RARE * rare + sum(_SCRIPTS[name][0] * times for name, times in found.items())
+
+
+MESSAGE: Final = 4
+"""Tokens that a message has besides its parts."""
+CALL: Final = 8
+"""Tokens that a call has besides its name and arguments."""
+MEDIUM: Final = 1600
+"""Tokens of an image or a document, when nothing is known of it: a large picture."""
+
+
+class ContextState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the context holds and what it can hold, in tokens."""
+
+    used: int
+    max: int
+    percentage: float
+    exact: bool
+    """Whether `used` is what the provider counted."""
+
+    @property
+    def remaining_percentage(self) -> float:
+        """How much is left."""
+        return round(100 - self.percentage, 2)
+
+
+def context_state(used: int, window: int, *, exact: bool) -> ContextState:
+    """The state of a context."""
+    return ContextState(used=used, max=window, percentage=round(min(100.0, 100 * used / window), 2), exact=exact)
+
+
+def estimate(message: SessionMessage) -> int:
+    """About how many tokens a message has."""
+    return tokens_of(message.content)
+
+
+def tokens_of(parts: Iterable[DurablePart]) -> int:
+    """About how many tokens a message with these parts has."""
+    return MESSAGE + sum(map(_tokens, parts))
+
+
+_name_tokens = lru_cache(256)(estimate_text)  # a session has few tools, and calls them often
+
+
+def _tokens(part: object) -> int:
+    match part:
+        case Text() | Reasoning():
+            return estimate_text(part.text)
+        case TextRef():
+            return part.tokens
+        case ToolCall():
+            return CALL + _name_tokens(part.name) + estimate_text(part.args)
+        case ToolResult():
+            return sum(map(_tokens, part.content))
+        case MediaRef() | MediaLink():
+            return MEDIUM
+        case _:
+            return 0
+
+
+# --- the fold --------------------------------------------------------------------------------------------------------------------
+
+
+FRUITLESS: Final = 0.9
+"""A compaction that leaves more than this share of the context has brought nothing."""
+LEAST_RATIO, MOST_RATIO = 0.5, 4.0
+"""How far the provider's count may be from the estimate before it is the estimate's unit that is wrong."""
+PRIOR: Final = 500
+"""Tokens that count as estimated well: a short request, most of which its provider added, says little about long ones."""
+
+
+class ContextUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the conversation takes of the context, in tokens."""
+
+    counted: int = 0
+    """By the provider, for the newest request and its reply; 0 when it says nothing about the conversation as it is now."""
+    since: int = 0
+    """Estimated, for what came after that."""
+    guess: int = 0
+    """Estimated, for the whole conversation."""
+    asked: int = 0
+    """Estimated, for the newest request."""
+    ratio: float = 1.0
+    """Counted tokens for one estimated token."""
+    messages: int = 0
+    prompt: int = 0
+    """Estimated, for the newest input alone."""
+    fruitless: int = 0
+    """Compactions in a row that brought nothing."""
+    tried: bool = False
+    """Whether there was a compaction since anything was said."""
+    trimmed: bool = False
+    """Whether there is nothing left to drop before the open turn."""
+    compacting: tuple[CompactionTrigger, int, int] | None = None
+    """The open compaction: why, and what `guess` and `messages` were when it began. None once somebody stopped it."""
+    before_turn: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """`counted`, `since`, `guess` and `messages` when the open turn began."""
+    waiting: tuple[tuple[str, int], ...] = ()
+    """Queued inputs and their estimates."""
+
+    def used(self, overhead: int) -> int:
+        """Tokens of the next request; `overhead` is the estimate for instructions and tools."""
+        if self.counted:
+            return self.counted + int(self.since * self.ratio)
+        return int((overhead + self.guess) * self.ratio)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the provider counted all of it."""
+        return self.counted > 0 and self.since == 0
+
+
+def fold_context_usage(state: ContextUsage, record: Recorded) -> ContextUsage:
+    """Fold `record` into the usage of the context."""
+    change = _FOLDS.get(type(record.event))
+    return state if change is None else change(state, record.event)
+
+
+def _added(state: ContextUsage, tokens: int) -> ContextUsage:
+    return replace(
+        state, since=state.since + tokens, guess=state.guess + tokens, messages=state.messages + 1, tried=False
+    )
+
+
+def _received(state: ContextUsage, event: InputReceived) -> ContextUsage:
+    return replace(state, waiting=(*state.waiting, (event.input, tokens_of(event.parts))))
+
+
+def _taken(state: ContextUsage, event: InputTaken) -> ContextUsage:
+    """Several inputs that are taken together are one message."""
+    tokens = MESSAGE + sum(size - MESSAGE for name, size in state.waiting if name in event.inputs)
+    return replace(_added(state, tokens), prompt=tokens, waiting=_left(state, event))
+
+
+def _left(state: ContextUsage, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
+    return tuple(each for each in state.waiting if each[0] not in event.inputs)
+
+
+def _replied(state: ContextUsage, event: ModelReplied) -> ContextUsage:
+    said = any(not isinstance(part, Text) or part.text for part in event.parts)
+    added = _added(state, tokens_of(event.parts)) if said else state
+    usage = event.usage
+    if usage is None or usage.estimated:
+        return added
+    return replace(added, counted=usage.input + usage.output, since=0, ratio=_ratio(state, usage))
+
+
+def _ratio(state: ContextUsage, usage: Usage) -> float:
+    if not state.asked or not usage.input:
+        return state.ratio
+    return min(max((usage.input + PRIOR) / (state.asked + PRIOR), LEAST_RATIO), MOST_RATIO)
+
+
+def _child_said(state: ContextUsage, event: ChildFinished) -> ContextUsage:
+    return _added(state, tokens_of((Text(text=event.text or f"(the child session ended: {event.outcome})"),)))
+
+
+def _turn_over(state: ContextUsage, event: TurnCompleted) -> ContextUsage:
+    if event.outcome != "abandoned":
+        return state
+    counted, since, guess, messages = state.before_turn
+    return replace(state, counted=counted, since=since, guess=guess, messages=messages, tried=False, trimmed=False)
+
+
+def _elsewhere(state: ContextUsage, guess: int, messages: int) -> ContextUsage:
+    """The conversation is another one now: no count of a provider is about it."""
+    return replace(
+        state,
+        counted=0,
+        since=0,
+        guess=guess,
+        messages=messages,
+        fruitless=0,
+        tried=False,
+        trimmed=False,
+        compacting=None,
+    )
+
+
+def _compacted(state: ContextUsage, event: Compacted) -> ContextUsage:
+    _, guess, messages = state.compacting or (event.trigger, state.guess, state.messages)
+    there = _elsewhere(state, event.guess + state.guess - guess, event.messages + state.messages - messages)
+    if event.trigger == "trim":
+        return replace(there, fruitless=state.fruitless, tried=state.tried)
+    fruitless = state.fruitless + 1 if event.after > event.before * FRUITLESS else 0
+    return replace(there, fruitless=fruitless if event.trigger != "manual" else 0, tried=True)
+
+
+def _not_compacted(state: ContextUsage, _: CompactionFailed) -> ContextUsage:
+    """Only what the session tried by itself, and nobody stopped, counts as fruitless."""
+    trigger = state.compacting[0] if state.compacting else "manual"
+    if trigger == "trim":
+        return replace(state, compacting=None, trimmed=True)
+    return replace(state, compacting=None, fruitless=state.fruitless + (trigger != "manual"), tried=True)
+
+
+_FOLDS: Final[
+    dict[type[Event], Callable[[ContextUsage, Any], ContextUsage]]
+] = {  # Any: each function takes its own event
+    InputReceived: _received,
+    InputTaken: _taken,
+    InputDropped: lambda f, e: replace(f, waiting=_left(f, e)),
+    ModelChanged: lambda f, e: replace(f, counted=0, since=0),
+    TurnStarted: lambda f, e: replace(f, before_turn=(f.counted, f.since, f.guess, f.messages), trimmed=False),
+    TurnCompleted: _turn_over,
+    ModelAsked: lambda f, e: replace(f, asked=e.tokens),
+    ModelReplied: _replied,
+    ToolFinished: lambda f, e: _added(f, tokens_of(e.content)),
+    ChildFinished: _child_said,
+    MessageInjected: lambda f, e: _added(f, tokens_of(e.parts)),
+    HistoryCleared: lambda f, e: _elsewhere(f, 0, 0),
+    Rewound: lambda f, e: _elsewhere(f, e.tokens, e.messages),
+    CompactionStarted: lambda f, e: replace(f, compacting=(e.trigger, f.guess, f.messages)),
+    Compacted: _compacted,
+    CompactionFailed: _not_compacted,
+    Interrupted: lambda f, e: replace(f, compacting=None),
+    Opened: lambda f, e: replace(f, compacting=None),
+    CompactionUndone: lambda f, e: replace(_elsewhere(f, e.guess, e.messages), tried=True),
+}
+FOLDS_ON: Final = frozenset(_FOLDS)
+"""The events that change it."""

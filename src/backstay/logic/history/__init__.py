@@ -1,1 +1,0 @@
-"""The conversation as people and exports see it."""
