@@ -58,7 +58,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     instructions 17
 
-    logic 105
+    logic 104
 
     mcp 26
 

@@ -255,11 +255,11 @@ def outputs_come_before_the_model_goes_on(request: Request) -> Iterator[str]:
     waiting: dict[str, int] = {}
     for turn in request.turns:
         if turn.role == "assistant":
-            yield from _unanswered(waiting)
+            yield from _calls_without_output(waiting)
             waiting = {call.id: turn.first for call in turn.calls}
         for result in turn.results:
             waiting.pop(result.call, None)
-    yield from _unanswered(waiting)
+    yield from _calls_without_output(waiting)
 
 
 def as_many_responses_as_calls(request: Request) -> Iterator[str]:
@@ -350,7 +350,7 @@ def _can_be_sent(message: Message, request: Request) -> bool:
     return replayed or not all(isinstance(part, _UNSENT) for part in message.parts)
 
 
-def _unanswered(waiting: dict[str, int]) -> Iterator[str]:
+def _calls_without_output(waiting: dict[str, int]) -> Iterator[str]:
     for call, index in waiting.items():
         yield f"messages[{index}]: the call {call!r} has no output before the model goes on"
 
