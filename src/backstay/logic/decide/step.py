@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from backstay.hooks.gates import SESSION, STOP_BLOCKS, hook_intent, gate
+from backstay.hooks.gates import SESSION, STOP_BLOCKS, gate, hook_intent
 from backstay.logic.budget import cost
 from backstay.logic.decide.call_gates import advance_calls, after_calls, close_call, hooks_running
 from backstay.logic.decide.model_call import after_failure, ask, end_turn
@@ -240,7 +240,7 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
     waits = [gate(p.hooks, policy, "UserPromptSubmit", each) for each in inputs]
     if any(wait is not None for wait in waits):
         return [draft for wait in waits for draft in wait or ()]
-    heard = {each: p.hooks.heard("UserPromptSubmit", each) for each in inputs}
+    heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in inputs}
     blocked = {each: verdict for each, verdict in heard.items() if verdict is not None and verdict.blocked}
     if not blocked:
         return (Draft(event=InputTaken(inputs=inputs), by="user", cause=turn.id),)
@@ -253,7 +253,7 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
 
 def _stopped_by_hook(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
     """The end of a turn that a hook ended. Input that it was to begin with, or that the hook spoke of, is not tried again."""
-    heard = {each: p.hooks.heard("UserPromptSubmit", each) for each in _takeable(p, turn)}
+    heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in _takeable(p, turn)}
     refused = tuple(each for each, said in heard.items() if turn.owes == "input" or (said and said.stops))
     dropped = [Draft(event=InputDropped(inputs=refused), by="hook", cause=turn.id)] if refused else []
     return (*dropped, end_turn(turn, "interrupted", message=f"A hook stopped the turn: {p.hooks.stop}"))
