@@ -52,8 +52,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     export 29
 
-    headless 28
-
     hooks 21
 
     instructions 17

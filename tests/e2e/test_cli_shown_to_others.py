@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.headless.scrubbed_stream import Pieces
+from backstay.headless.formats import Pieces
 from backstay.logic.secrets.redact import Redactor
 from backstay.testing.builders import recorded
 from backstay.vocab.deltas import TextDelta

@@ -10,7 +10,7 @@ import pytest
 from backstay.cli import flags
 from backstay.cli.prompt import split_rules
 from backstay.cli.root import run
-from backstay.headless.job import OutputFormat
+from backstay.headless.formats import FormatName
 from backstay.version import VERSION
 from backstay.vocab import specs
 from tests.e2e.door import Door
@@ -188,7 +188,7 @@ def test_the_version_and_the_help_say_what_there_is(door: Door) -> None:
 
 def test_the_choices_of_the_flags_are_those_of_the_program() -> None:
     assert flags.MODES == specs.MODES
-    assert get_args(OutputFormat) == flags.FORMATS
+    assert get_args(FormatName) == flags.FORMATS
 
 
 def test_a_list_of_rules_is_split_outside_parentheses() -> None:

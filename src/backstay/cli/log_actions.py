@@ -25,8 +25,8 @@ from backstay.export.diagnostic.trace import read_diagnostic
 from backstay.export.files import write_pieces
 from backstay.export.log_file import folder_lines, log_lines
 from backstay.export.log_file import import_log as make_session
+from backstay.headless.formats import clean_item, clean_line
 from backstay.headless.run import check_name, find, find_one
-from backstay.headless.scrubbed_stream import clean_item, clean_line
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.text import pluralise
 from backstay.ports import SessionQuery

@@ -24,8 +24,8 @@ from backstay.config.model_finder import no_model
 from backstay.config.person import require_person
 from backstay.config.settings import Settings
 from backstay.headless import run as headless
+from backstay.headless.conversation import DRAIN_S, Job
 from backstay.headless.input import is_command
-from backstay.headless.job import DRAIN_S, Job
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.budget import parse_dollars
 from backstay.session.options import DEFAULT, Options

@@ -19,7 +19,7 @@ from backstay.config.person import require_person
 from backstay.config.settings import Settings, load_settings
 from backstay.headless.formats import with_store
 from backstay.headless.result import usd
-from backstay.headless.run import check_name, find, find_one, left_behind
+from backstay.headless.run import check_name, find, find_one, fork_warning
 from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.context_usage import ContextState, context_state, estimate_schema, estimate_text
 from backstay.logic.state.entries import SKILL_INVOCATION, Entry, message_of
@@ -216,7 +216,7 @@ async def fork(place: StoreLocation, *, session: str, at: str, name: str, sessio
     async with place.opened() as store:
         meta = await find(store, session, warn)
         if meta.open_turn and not at:
-            warn(with_store(left_behind(meta), store.url))
+            warn(with_store(fork_warning(meta), store.url))
         new = await shelf.fork(store, meta.id, clock=SystemClock(), at=at, new_id=session_id, name=name)
     _done({"id": new, "origin": meta.id}, new, as_json=as_json)
     return 0

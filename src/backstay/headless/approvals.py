@@ -1,4 +1,4 @@
-"""Questions that wait for an answer from outside."""
+"""Questions that wait for an answer line of the input."""
 
 import json
 from collections.abc import Callable
@@ -22,27 +22,27 @@ NOBODY: Final = Answer(allowed=False, nobody=True)
 class _Asked(Struct, eq=False):
     question: Question
     opened: int
-    """How much input was written when it was asked: an answer that begins before this place was written for something else."""
-    heard: anyio.Event = field(default_factory=anyio.Event)
+    """The bytes of input written when it was asked: an answer that begins before this offset is about something else."""
+    answered: anyio.Event = field(default_factory=anyio.Event)
     answer: Answer | None = None
 
 
 class ApprovalQueue:
-    """Asks whoever writes answer lines. A question takes one answer, the first. Once the input has ended, nobody is there."""
+    """Ask questions that answer lines answer. A question takes one answer, the first. After the end of the input, nobody answers."""
 
-    def __init__(self, complain: Callable[[str], None] = lambda words: None) -> None:
-        self._complain = complain
+    def __init__(self, warn: Callable[[str], None] = lambda words: None) -> None:
+        self._warn = warn
         self._open: list[_Asked] = []
         self._answers: dict[str, _Given] = {}
-        """The answers that were taken, by what they were about: the newest question of each call."""
+        """The answers that were taken, by the call of the question; a new question about a call drops the old answer."""
         self._early: _Given | None = None
         self._closed = False
         self._anything_asked = False
-        """Whether anything was asked yet. From then on an answer without a question is nobody's: it must not allow the next call."""
+        """Whether a question was asked yet. From then on an answer without a question is dropped: it must not allow the next call."""
         self._written: Callable[[], int] = int
 
     def attach(self, written: Callable[[], int]) -> None:
-        """Learn from `written` how many bytes of input there are, read or not, whenever a question is asked."""
+        """Call `written` whenever a question is asked, for the bytes of input that there are, read or not."""
         self._written = written
 
     async def ask(self, question: Question) -> Answer:
@@ -51,33 +51,33 @@ class ApprovalQueue:
         self._answers.pop(question.call, None)
         if self._early is not None:
             given, self._early = self._early, None
-            if not (problem := _unkept(question, *given)):
+            if not (problem := _grant_problem(question, *given)):
                 return self._take(question, given)
-            self._complain(problem)
+            self._warn(problem)
         if self._closed:
             return NOBODY
         asked = _Asked(question, self._written())
         self._open.append(asked)
         try:
-            await asked.heard.wait()
+            await asked.answered.wait()
         finally:
             self._open.remove(asked)
         return NOBODY if asked.answer is None else asked.answer
 
     def answer(self, call: str, answer: Answer, changed: Input | None = None, *, place: int = 0) -> str:
-        """Answer the question about `call`, or the oldest one that has no answer; return why the answer is not used, if it is not.
+        """Answer the question about `call`, or the oldest open one; return why the answer is not used, or nothing.
 
-        `place` says where in the input the answer begins. One answer that names no call may come before the first question.
-        An answer that allows `changed` arguments, other than those that were asked about, allows those, if the policy does.
+        `place` is the offset in the input at which the answer begins. One answer that names no call may come before the first question.
+        An answer with `changed` arguments allows those, if the policy does.
         """
         given = (answer, changed)
         waiting = [each for each in self._open if each.answer is None and call in ("", each.question.call)]
         found = next((each for each in waiting if each.opened <= place), None)
         if found is not None:
-            if problem := _unkept(found.question, *given):
+            if problem := _grant_problem(found.question, *given):
                 return problem
             found.answer = self._take(found.question, given)
-            found.heard.set()
+            found.answered.set()
             return ""
         if not call and not self._anything_asked and self._early is None:
             self._early = given
@@ -85,17 +85,17 @@ class ApprovalQueue:
         return self._refusal(call, given, written_before=bool(waiting))
 
     def close(self) -> None:
-        """Say that no answer will come any more."""
+        """Answer all open questions with nobody: no more answers come."""
         self._closed = True
         for asked in self._open:
-            asked.heard.set()
+            asked.answered.set()
 
     def _take(self, question: Question, given: _Given) -> Answer:
         self._answers[question.call] = given
-        return _about(question, *given)
+        return _change_args(question, *given)
 
     def _refusal(self, call: str, given: _Given, *, written_before: bool) -> str:
-        """Why an answer is not used; nothing when it says again what was answered."""
+        """Return why an answer is not used; empty when it repeats the one that was taken."""
         if written_before:
             about = f" about {call!r}" if call else ""
             return f"An answer was written before the open question{about} was asked; it was not used."
@@ -110,8 +110,8 @@ class ApprovalQueue:
         return f"The question about {call!r} was answered before: {word}. That holds; this answer was not used."
 
 
-def _unkept(question: Question, answer: Answer, changed: Input | None) -> str:
-    """Why an answer cannot keep what it allows for longer than the session; empty when it can, or does not want to."""
+def _grant_problem(question: Question, answer: Answer, changed: Input | None) -> str:
+    """Return why an answer cannot grant what it allows beyond the session; empty when it can, or does not try to."""
     if not answer.allowed or answer.grant not in ("project", "person"):
         return ""
     if any(rule in question.offers for rule in answer.rules):
@@ -126,14 +126,14 @@ def _unkept(question: Question, answer: Answer, changed: Input | None) -> str:
     )
 
 
-def _about(question: Question, answer: Answer, changed: Input | None) -> Answer:
+def _change_args(question: Question, answer: Answer, changed: Input | None) -> Answer:
     if not answer.allowed or changed is None or _same(changed, question.args):
         return answer
     return replace(answer, args=changed)
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two pieces of JSON say the same. `true` is not 1 here, as it is in Python."""
+    """Return whether two JSON values are equal. `true` is not 1 here, unlike in Python."""
     match one, other:
         case dict(), dict():
             return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)

@@ -1,39 +1,66 @@
-"""From what a person typed to what a session is sent: commands are carried out, and what is mentioned is put behind the words."""
+"""Turn what a person typed into what a session is sent: run slash commands, and add the files that a prompt mentions."""
 
+import difflib
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
 
 import anyio
+import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
-from backstay.commands.spec import CommandResult
-from backstay.headless.result import FAILED, INTERRUPTED, USAGE
-from backstay.headless.slash import CommandOutcome, interpret, is_local_command, is_slash
+from backstay.commands.spec import CommandResult, Submission
+from backstay.export.files import format_of, write_pieces
+from backstay.export.formats import export
+from backstay.headless.result import DONE, FAILED, INTERRUPTED, USAGE
 from backstay.logic.state.content import LONG
 from backstay.runtime.services import whole_text
 from backstay.session.project.mentions import mentioned
 from backstay.session.session import Prompt, Session
 from backstay.vocab.errors import BackstayError
+from backstay.vocab.event import Draft
 from backstay.vocab.events import InputReceived
 from backstay.vocab.messages import Text
 
+_RESUMED: Final = (
+    "Nobody is here to choose a session, and this run keeps its own. "
+    "Go on with another by `backstay -r ID -p ...`; `backstay sessions list` lists them."
+)
+_RESET: Final = "This run keeps its session. A new one begins with the next `backstay -p` that has neither -c nor -r."
+_DOCTOR: Final = "`backstay doctor` says more."
+
 
 class PreparedInput(Struct, frozen=True, kw_only=True):
-    """What is sent."""
+    """What is sent to the session."""
 
     prompt: Prompt
     typed: str = ""
-    """What was typed, when something else is sent for it: histories show this, and hooks hear it."""
+    """What was typed, when something else is sent for it: histories show this, and hooks get it."""
     notes: tuple[str, ...] = ()
 
     @property
     def raw(self) -> str:
-        """What hooks hear: nothing else than the prompt when what was typed is too long to be kept beside it."""
+        """What hooks get: only the prompt when what was typed is too long to be kept beside it."""
         return self.typed if len(self.typed) <= LONG else ""
 
 
+class CommandOutcome(Struct, frozen=True, kw_only=True):
+    """The outcome of a command that sent nothing to the model, or of a line that names no command."""
+
+    name: str
+    result: CommandResult
+    code: int = DONE
+    """The exit code, if nothing else comes."""
+    ends_input: bool = False
+    """Whether no more input is taken."""
+
+
 class InputOrder:
-    """Lets a command wait for all that was said before it, and what is said after a command wait for that."""
+    """Serialise slash commands with the prompts around them."""
 
     def __init__(self) -> None:
         self._open: list[anyio.Event] = []
@@ -41,7 +68,7 @@ class InputOrder:
 
     @asynccontextmanager
     async def turn(self, *, command: bool) -> AsyncIterator[bool]:
-        """The time in which one input is dealt with. Says whether it had to wait for another."""
+        """Hold the turn of one input: a command waits for every input before it, a prompt for the commands. Yield whether it waited."""
         mine = anyio.Event()
         before = [*(self._open if command else self._commands)]
         self._open.append(mine)
@@ -58,42 +85,35 @@ class InputOrder:
                 self._commands.remove(mine)
 
 
-def text_of(prompt: Prompt) -> str:
-    """The words of a prompt."""
+def prompt_text(prompt: Prompt) -> str:
+    """Return the text of a prompt."""
     if isinstance(prompt, str):
         return prompt
     return "\n".join(part.text for part in prompt if isinstance(part, Text))
 
 
 def is_command(prompt: Prompt) -> bool:
-    """Whether a prompt begins as a command does."""
-    return is_slash(prompt if isinstance(prompt, str) else _first(prompt))
+    """Return whether a prompt begins with a slash. A blank before the slash makes it a prompt for the model."""
+    return (prompt if isinstance(prompt, str) else _first_text(prompt)).startswith("/")
 
 
-async def prepare_input(session: Session, prompt: Prompt, *, input_id: str | None) -> PreparedInput | CommandOutcome:
-    """What is to be sent for `prompt`, or what came of the command that it is.
-
-    An input that was sent before under its id is sent as it was then: nothing is looked up or run a second time. Raises nothing for
-    what goes wrong: that is what came of it.
-    """
-    try:
-        return await _taken(session, prompt, input_id)
-    except BackstayError as exc:
-        return CommandOutcome(name="", result=CommandResult(message=str(exc), success=False), code=FAILED)
-
-
-async def take_unless(
+async def prepare_input(
     stopped: anyio.Event, session: Session, prompt: Prompt, *, input_id: str | None
 ) -> PreparedInput | CommandOutcome:
-    """Like `take`, but give up as soon as `stopped` is set: a command of its own is no turn that an interrupt would end."""
-    taken: PreparedInput | CommandOutcome = CommandOutcome(
-        name="", result=CommandResult(message="It was interrupted.", success=False), code=INTERRUPTED
-    )
+    """Return what to send for `prompt`, or the outcome of the command that it is. Give up as soon as `stopped` is set.
+
+    An input that was sent before under its id is sent as it was then: nothing is looked up or run a second time. An error is an outcome,
+    too, and not raised.
+    """
+    prepared: PreparedInput | CommandOutcome = _failure("", "It was interrupted.", INTERRUPTED)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_cancel_when, stopped, tasks.cancel_scope)
-        taken = await prepare_input(session, prompt, input_id=input_id)
+        try:
+            prepared = await _prepare(session, prompt, input_id)
+        except BackstayError as exc:
+            prepared = _failure("", str(exc), FAILED)
         tasks.cancel_scope.cancel()
-    return taken
+    return prepared
 
 
 async def _cancel_when(stopped: anyio.Event, scope: anyio.CancelScope) -> None:
@@ -101,59 +121,60 @@ async def _cancel_when(stopped: anyio.Event, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _taken(session: Session, prompt: Prompt, input_id: str | None) -> PreparedInput | CommandOutcome:
-    typed = text_of(prompt)
-    before = await _sent_before(session, input_id) if input_id is not None else None
+async def _prepare(session: Session, prompt: Prompt, input_id: str | None) -> PreparedInput | CommandOutcome:
+    typed = prompt_text(prompt)
+    before = await _find_sent(session, input_id) if input_id is not None else None
     if before is not None:
-        return await _as_before(session, prompt, typed, before)
-    added = PreparedInput(prompt=prompt)
+        return await _repeat(session, prompt, typed, before)
+    prepared = PreparedInput(prompt=prompt)
     if is_command(prompt):
         if input_id is not None and is_local_command(session, typed):
             words = f"--input-id is for what is said to a model, and {typed.split()[0]} is not. Leave it away."
-            return CommandOutcome(name="", result=CommandResult(message=words, success=False), code=USAGE)
-        meant = await interpret(session, typed)
-        if isinstance(meant, CommandOutcome):
-            return meant
-        if meant is not None:
-            added = PreparedInput(prompt=_replaced(prompt, meant.prompt), typed=typed)
-    return await _with_mentions(session, added, typed)
+            return _failure("", words, USAGE)
+        meaning = await interpret(session, typed)
+        if isinstance(meaning, CommandOutcome):
+            return meaning
+        if meaning is not None:
+            prepared = PreparedInput(prompt=_replace_text(prompt, meaning.prompt), typed=typed)
+    return await _add_mentions(session, prepared, typed)
 
 
-async def _with_mentions(session: Session, taken: PreparedInput, typed: str) -> PreparedInput:
+async def _add_mentions(session: Session, prepared: PreparedInput, typed: str) -> PreparedInput:
     if session.kit is None:
-        return taken
+        return prepared
     found = await mentioned(session.kit, typed)
     if not found.block:
-        return PreparedInput(prompt=taken.prompt, typed=taken.typed, notes=found.notes)
-    prompt = taken.prompt
-    if taken.typed or isinstance(prompt, str):
-        whole = prompt if isinstance(prompt, str) else _first(prompt)
-        sent = _replaced(prompt, f"{whole}\n\n{found.block}")
+        return replace(prepared, notes=found.notes)
+    prompt = prepared.prompt
+    if prepared.typed or isinstance(prompt, str):
+        whole = prompt if isinstance(prompt, str) else _first_text(prompt)
+        sent = _replace_text(prompt, f"{whole}\n\n{found.block}")
     else:
         sent = (*prompt, Text(text=found.block))
     return PreparedInput(prompt=sent, typed=typed, notes=found.notes)
 
 
-def _replaced(prompt: Prompt, text: str) -> Prompt:
-    """`prompt` with other words, and with the pictures that it has."""
+def _replace_text(prompt: Prompt, text: str) -> Prompt:
+    """Return `prompt` with other words and with the pictures that it has."""
     if isinstance(prompt, str):
         return text
     return (Text(text=text), *(part for part in prompt if not isinstance(part, Text)))
 
 
-def _first(prompt: Prompt) -> str:
+def _first_text(prompt: Prompt) -> str:
     first = prompt[0] if prompt else None
     return first.text if isinstance(first, Text) else ""
 
 
-async def _sent_before(session: Session, input_id: str) -> InputReceived | None:
+async def _find_sent(session: Session, input_id: str) -> InputReceived | None:
     if session.input_result(input_id) is None and input_id not in session.pending_inputs:
         return None
     events = (record.event for record in await session.events())
     return next((each for each in events if isinstance(each, InputReceived) and each.input == input_id), None)
 
 
-async def _as_before(session: Session, prompt: Prompt, typed: str, before: InputReceived) -> PreparedInput:
+async def _repeat(session: Session, prompt: Prompt, typed: str, before: InputReceived) -> PreparedInput:
+    """Return the input as the log has it, so that it is the same input again."""
     if not before.raw or before.raw != typed:
         return PreparedInput(prompt=prompt)
     parts = before.parts
@@ -162,4 +183,89 @@ async def _as_before(session: Session, prompt: Prompt, typed: str, before: Input
     if len(parts) > len(prompt):
         rest = await whole_text(parts[len(prompt) :], session.store.blob)
         return PreparedInput(prompt=(*prompt, Text(text=rest)), typed=typed)
-    return PreparedInput(prompt=_replaced(prompt, await whole_text(parts[:1], session.store.blob)), typed=typed)
+    return PreparedInput(prompt=_replace_text(prompt, await whole_text(parts[:1], session.store.blob)), typed=typed)
+
+
+# --- slash commands --------------------------------------------------------------------------------------------------------------
+
+
+def is_local_command(session: Session, text: str) -> bool:
+    """Return whether a line is a command that sends nothing to the model of this session."""
+    found = session.kit.commands.find(_split(text)[0]) if session.kit is not None else None
+    return is_command(text) and found is not None and found.execute is not None
+
+
+async def interpret(session: Session, text: str) -> Submission | CommandOutcome | None:
+    """Run the command that a line names, or return what it sends to the model. None: the line is a prompt like any other.
+
+    A word that is no command is a prompt when it looks like a path: it has a second slash, or there is such a file.
+    """
+    name, args = _split(text)
+    try:
+        meaning = await session.interpret(f"/{name} {args}".rstrip(" "))
+    except BackstayError as exc:
+        return _failure(name, str(exc), FAILED)
+    if isinstance(meaning, Submission):
+        return replace(meaning, display=text)
+    if meaning is not None:
+        return await _finish_locally(session, name, meaning)
+    if "/" in name or await anyio.to_thread.run_sync(os.path.exists, f"/{name}"):
+        return None
+    return _failure(name, _unknown(session, name), USAGE)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Split a line into the name of a command and its arguments, which may have several lines."""
+    words = text[1:].split(maxsplit=1)
+    if not words or text[1:2].isspace():
+        return "", text[1:].strip()
+    return words[0], words[1] if len(words) > 1 else ""
+
+
+def _unknown(session: Session, name: str) -> str:
+    as_prompt = "To say it to the model, put a blank before the slash."
+    if session.kit is None:
+        return f"There is no command /{name}: this session looks at nothing around it, and so has none. {as_prompt}"
+    every = [spec.name for spec in session.list_commands()]
+    near = [each for each in every if name and each.startswith(name)]
+    near += difflib.get_close_matches(name, every, n=3, cutoff=0.5)
+    names = ", ".join(f"/{each}" for each in dict.fromkeys(near[:5]))
+    hint = f"Near it: {names}." if names else "/help lists those there are."
+    return f"There is no command /{name}. {hint} {as_prompt}"
+
+
+async def _finish_locally(session: Session, name: str, result: CommandResult) -> CommandOutcome:
+    """Do what a command leaves to its caller, as far as that needs no person."""
+    data = result.data
+    if result.success:
+        if target := data.get("exportRequested"):
+            result = await _export(session, str(target), result)
+        elif "triggerResumePicker" in data:
+            result = replace(result, message=_RESUMED, success=False)
+        elif data.get("resetRequested"):
+            result = replace(result, message=_RESET, success=False)
+        elif data.get("doctorRequested"):
+            result = replace(result, message=f"{result.message}\n{_DOCTOR}")
+    ends = result.success and bool(data.get("exitRequested"))
+    return CommandOutcome(name=name, result=result, code=DONE if result.success else FAILED, ends_input=ends)
+
+
+def _failure(name: str, message: str, code: int) -> CommandOutcome:
+    return CommandOutcome(name=name, result=CommandResult(message=message, success=False), code=code)
+
+
+async def _export(session: Session, target: str, result: CommandResult) -> CommandResult:
+    """Write the session to the file `target`, note that in its log, and return `result` with the file and its size."""
+    path = _resolve((await session.store.meta(session.id)).cwd, target)
+    try:
+        kind = format_of(path)
+        made, size = await export(session.store, session.id, kind, partial(write_pieces, path), session.redactor)
+        await session.note(Draft(event=made, by="user"))
+    except BackstayError as exc:
+        return replace(result, message=str(exc), success=False)
+    written = {"file": str(path), "format": kind, "bytes": size}
+    return replace(result, message=f"{path}: {size:,} bytes of {kind}", data={**result.data, **written})
+
+
+def _resolve(folder: str, target: str) -> Path:
+    return Path(folder, os.path.expanduser(target))

@@ -1,7 +1,7 @@
-r"""Transports: how a session is reached from outside its process. And a small real one, JSON lines over two streams.
+r"""Transports: reach a session from outside its process. `LinesTransport` is a small one, JSON lines over two streams.
 
-A transport is attached to a session (`session.attach_transport(transport)`), started and stopped. It sees a session only as any user of the
-library does. One that goes away stops nothing: the session goes on.
+A transport is attached to a session (`session.attach_transport(transport)`), started and stopped. It uses the public library only. The
+session goes on when its transport goes away.
 
 `LinesTransport` writes every item of the native stream (`docs/events.md`) and reads one JSON object a line:
 
@@ -23,6 +23,7 @@ import anyio
 import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
+from backstay.runtime.bus import Subscription
 from backstay.session.session import Session
 from backstay.vocab.deltas import Lagged
 from backstay.vocab.errors import BackstayError, UserError
@@ -30,23 +31,23 @@ from backstay.vocab.event import Delivery
 from backstay.wire import stream
 
 LONGEST_LINE: Final = 1_048_576
-"""Bytes of a line that is read; a longer one is refused."""
+"""Bytes of one line; a longer one is refused."""
 
 
 class TransportError(UserError):
-    """A transport was used in an order that it does not have."""
+    """A transport was used in the wrong order."""
 
     code = "transport-error"
 
 
 class NotAttached(TransportError):
-    """It has no session yet."""
+    """The transport has no session yet."""
 
     code = "not-attached"
 
 
 class AlreadyStarted(TransportError):
-    """It runs, so it can neither be started nor be given another session."""
+    """The transport runs: it can neither be started nor be given another session."""
 
     code = "already-started"
 
@@ -56,27 +57,20 @@ class Transport(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in messages and settings."""
+        """The name in messages and settings."""
 
     def attach(self, session: Session) -> None:
-        """Take the session that it is for. Raise `AlreadyStarted` when it runs."""
+        """Set the session to serve. Raise `AlreadyStarted` when it runs."""
 
     async def start(self) -> None:
         """Serve until the other side is done, the session ends, or `stop` is called. Raise `NotAttached` or `AlreadyStarted`."""
 
     async def stop(self) -> None:
-        """End serving and return when it has ended; nothing happens when it does not run."""
-
-
-class Ending(Protocol):
-    """A stream that can be told to end after what it has."""
-
-    def end(self) -> None:
-        """Let its reader finish what is there, and stop."""
+        """Stop serving and return when it has ended; do nothing when it does not run."""
 
 
 class LinesTransport:
-    """JSON lines over two streams that somebody else opened, and closes."""
+    """JSON lines over two streams, which the caller opens and closes."""
 
     def __init__(self, source: ByteReceiveStream, sink: ByteSendStream, *, name: str = "lines") -> None:
         self._source, self._sink = source, sink
@@ -88,16 +82,16 @@ class LinesTransport:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name in messages."""
         return self._name
 
     def attach(self, session: Session) -> None:
-        """Take the session that it is for."""
+        """Set the session to serve."""
         self._refuse_when_running()
         self._session = session
 
     async def start(self) -> None:
-        """Serve until the lines end and what was asked for is done, the session ends, or `stop` is called."""
+        """Serve until the input ends and its prompts are answered, the session ends, or `stop` is called."""
         if self._session is None:
             raise NotAttached(
                 f"The transport {self.name!r} has no session. Call session.attach_transport(transport) first."
@@ -112,7 +106,7 @@ class LinesTransport:
             self._ended.set()
 
     async def stop(self) -> None:
-        """End serving and return when it has ended."""
+        """Stop serving and return when it has ended."""
         if self._scope is not None:
             self._scope.cancel()
             await self._ended.wait()
@@ -135,14 +129,14 @@ class LinesTransport:
                         await self._write(stream.line(session.id, record))
                 tasks.cancel_scope.cancel()
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the other side is gone; the session goes on without it
+            pass  # the client is gone; the session goes on without it
         finally:
             subscription.close()
 
-    async def _read(self, session: Session, subscription: "Ending") -> None:
+    async def _read(self, session: Session, subscription: Subscription) -> None:
         async for line in _lines(self._source):
             try:
-                answer = await self._obey(session, _parse(line))
+                answer = await self._handle(session, _parse(line))
             except BackstayError as exc:
                 answer = {"type": "protocol_error", "message": str(exc)}
             if answer is not None:
@@ -150,7 +144,7 @@ class LinesTransport:
         await session.until_idle()
         subscription.end()
 
-    async def _obey(self, session: Session, line: "_Line") -> dict[str, object] | None:
+    async def _handle(self, session: Session, line: "_Line") -> dict[str, object] | None:
         match line:
             case _Submit():
                 given = {name: getattr(line, name) for name in _Submit.__struct_fields__ if name != "prompt"}
@@ -221,7 +215,7 @@ def _parse(line: bytes) -> _Line:
 
 
 async def _lines(source: ByteReceiveStream) -> AsyncIterator[bytes]:
-    """The lines of a stream that are not blank; an empty one stands for a line that is too long."""
+    """Yield the lines of a stream that are not blank, and an empty one for each that is too long."""
     held, too_long = bytearray(), False
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What a person is told in passing: a wait, another model, a shorter conversation, money, what a hook noted."""
+"""Warnings for the person beside the output: waits, fallbacks, compactions, the budget, hook notes, rules without effect."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,10 +36,10 @@ _WHY: Final[dict[ErrorKind, str]] = {
     "auth": "the key was refused",
 }
 MOST_NOTES: Final = 10
-"""Notes that a person reads at the beginning of a run."""
+"""Notes that are printed at the beginning of a run."""
 LONGEST_NOTE: Final = 240
-"""Characters of a note."""
-_WAITS: Final = re.compile(r"the workspace is not trusted|waits for trust\.$")
+"""Characters of one note."""
+_NEEDS_TRUST: Final = re.compile(r"the workspace is not trusted|waits for trust\.$")
 
 
 def one_line_note(text: str) -> str:
@@ -50,32 +50,30 @@ def one_line_note(text: str) -> str:
 def first_notes(notes: Sequence[str], *, trusted: bool = True) -> Iterator[str]:
     """Yield the first of `notes`, and where the rest can be seen.
 
-    Where the workspace is not trusted, leave out what only waits for trust: one line says that of everything at once.
+    Where the workspace is not trusted, leave out what only waits for trust: one line says that for everything at once.
     """
-    different = [each for each in dict.fromkeys(notes) if trusted or not _WAITS.search(each)]
+    different = [each for each in dict.fromkeys(notes) if trusted or not _NEEDS_TRUST.search(each)]
     yield from map(one_line_note, different[:MOST_NOTES])
     if len(different) > MOST_NOTES:
         yield f"and {len(different) - MOST_NOTES} more: backstay doctor"
 
 
-def aside(record: Recorded, *, text: bool, answerable: bool) -> str:
-    """What standard error says about an event; empty for most. `text`: a person reads, who sees nothing of what programs are told."""
-    match record.event:
-        case PermissionAnswered(allowed=True, message=message) if message.startswith(THIS_SESSION):
-            return f"The answer about {record.event.call!r} is not kept: {message}"
-        case _:
-            return limit_in_words(record, answerable=answerable) if text else ""
+def event_note(record: Recorded, *, text: bool, answerable: bool) -> str:
+    """Return a short line about an event for standard error; empty for most.
 
-
-def limit_in_words(record: Recorded, *, answerable: bool) -> str:
-    """A short line about an event; empty for one that is not about limits. `answerable`: somebody may be asked for money."""
+    `text`: the output is plain text, which says nothing of limits. `answerable`: the input may answer a question about the budget.
+    """
     event = record.event
     match event:
+        case PermissionAnswered(allowed=True, message=message) if message.startswith(THIS_SESSION):
+            return f"The answer about {event.call!r} is not kept: {message}"
+        case _ if not text:
+            return ""
         case WaitStarted():
             seconds = max(0, event.until - record.at) / 1_000_000
-            return f"{why(event.kind)}; trying again in {seconds:.3g} s ({event.attempt} of {event.attempts})"
+            return f"{_reason(event.kind)}; trying again in {seconds:.3g} s ({event.attempt} of {event.attempts})"
         case FallbackTaken():
-            return f"{event.came_from}: {why(event.kind)}; {event.to} answers"
+            return f"{event.came_from}: {_reason(event.kind)}; {event.to} answers"
         case Compacted():
             return f"compacted: {event.before:,} to {event.after:,} tokens"
         case CompactionFailed():
@@ -89,15 +87,19 @@ def limit_in_words(record: Recorded, *, answerable: bool) -> str:
         case ModelNoted():
             return f"note: {event.note}"
         case ModelReplied():
-            return _oddly_ended(event)
+            return _odd_end(event)
         case HookFinished(notes=notes) if notes:
             return f"{event.event} hook: {'; '.join(notes)}"
         case _:
             return ""
 
 
-def _oddly_ended(reply: ModelReplied) -> str:
-    """What is to be said about an answer that is less than one."""
+def _reason(kind: ErrorKind) -> str:
+    return _WHY.get(kind, "failed")
+
+
+def _odd_end(reply: ModelReplied) -> str:
+    """Return a note about a reply that was refused, cut off or empty."""
     match reply.stop:
         case "filter":
             return "the model refused to answer"
@@ -109,19 +111,14 @@ def _oddly_ended(reply: ModelReplied) -> str:
             return ""
 
 
-def why(kind: ErrorKind) -> str:
-    """Why a model could not answer, in two or three words."""
-    return _WHY.get(kind, "failed")
-
-
 def how_to_go_on(session: str, budget: int) -> str:
-    """What to type to go on with a paused turn under a `budget` in micro-cents."""
+    """Return what to type to go on with a paused turn under a `budget` in micro-cents."""
     amount = Decimal(budget) / DOLLAR
     return f"`backstay -r {session} --finish --max-budget-usd {amount:f}` goes on."
 
 
 def unknown_models(facts: Mapping[str, ModelFacts]) -> Iterator[str]:
-    """A line for each model of which nothing is known."""
+    """Yield a line for each model of which nothing is known."""
     for name, known in facts.items():
         if not known.known and not name.startswith("recorded:"):
             yield (
@@ -132,46 +129,38 @@ def unknown_models(facts: Mapping[str, ModelFacts]) -> Iterator[str]:
 
 
 def rule_notes(rules: Iterable[Rule], tools: Sequence[str]) -> Iterator[str]:
-    """A line for each rule of a flag that does not do what it says in a session with these `tools`.
+    """Yield a line for each rule of a flag that does not do what it says in a session with these `tools`.
 
-    Rules of settings files would be told at every run; `backstay permissions lint` is for those.
+    Rules of settings files are left to `backstay permissions lint`: they would be repeated at every run.
     """
     given = tuple(rules)
     complaints = _complaints(given)
     for rule in dict.fromkeys(each for each in given if each.source == "flag"):
-        if any(_is_about(rule, tool) for tool in tools):
-            yield from (f"{_named(rule)}: {each.words}." for each in complaints if _is_of(each, rule))
+        if any(_may_decide(rule, tool) for tool in tools):
+            same = (each for each in complaints if (each.decision, each.rule) == (rule.decision, str(rule)))
+            yield from (f"{_flag(rule)}: {each.words}." for each in same)
         elif meant := [tool for tool in tools if fnmatchcase(tool.casefold(), rule.tool.casefold())]:
-            yield f"{_named(rule)} allows nothing: what allows must name its tool exactly, such as {meant[0]}."
+            yield f"{_flag(rule)} allows nothing: what allows must name its tool exactly, such as {meant[0]}."
         else:
-            yield f"{_named(rule)} is about no tool that is here. The tools are {', '.join(tools)}."
+            yield f"{_flag(rule)} is about no tool that is here. The tools are {', '.join(tools)}."
 
 
 def _complaints(rules: Sequence[Rule]) -> tuple[Complaint, ...]:
-    """What is wrong with the rules by themselves."""
+    """Lint the rules. Leave out how wide a rule is, which its writer sees, and unknown tools, which are checked against this session."""
     texts = {
         decision: tuple(dict.fromkeys(str(rule) for rule in rules if rule.decision == decision))
         for decision in ("deny", "ask", "allow")
     }
     found = lint_rules(deny=texts["deny"], ask=texts["ask"], allow=texts["allow"])
-    return tuple(filter(_matters, found))
+    return tuple(each for each in found if each.is_wrong and each.kind not in ("wide", "unknown-tool"))
 
 
-def _matters(complaint: Complaint) -> bool:
-    """Whether a rule does not do what it says. How wide it is, its writer sees; which tools are here, is known better."""
-    return complaint.is_wrong and complaint.kind not in ("wide", "unknown-tool")
-
-
-def _is_of(complaint: Complaint, rule: Rule) -> bool:
-    return (complaint.decision, complaint.rule) == (rule.decision, str(rule))
-
-
-def _is_about(rule: Rule, tool: str) -> bool:
-    """Whether a rule has a say on calls of a tool: by its name, as a rule for all that read or write, or on what a command does."""
+def _may_decide(rule: Rule, tool: str) -> bool:
+    """Return whether a rule may decide calls of a tool: by name, by family, or by what a shell command does."""
     if is_about(rule, tool) or rule.tool == family(tool):
         return True
     return tool == "Bash" and rule.tool in ("Cd", "Read", "Edit")
 
 
-def _named(rule: Rule) -> str:
+def _flag(rule: Rule) -> str:
     return f"The rule --{rule.decision} {str(rule)!r}"

@@ -1,4 +1,4 @@
-"""The one object that `--output-format json` prints, and the last line of `stream-json`."""
+"""How a turn ended: its totals, its exit code, and the object that `json` prints and that ends `stream-json`."""
 
 import shlex
 import uuid
@@ -27,40 +27,40 @@ HALTED: Final = 3
 FAILED: Final = 4
 INTERRUPTED: Final = 130
 
-CEILINGS: Final = frozenset({"turn_limit", "budget"})
-"""Codes of turns that reached a limit which somebody set."""
+LIMIT_CODES: Final = frozenset({"turn_limit", "budget"})
+"""Codes of turns that reached a limit of the caller."""
 
 
 class ModelSpending(Struct, frozen=True):
-    """What one model used and cost."""
+    """The tokens and the cost of one model."""
 
     usage: Usage = field(default_factory=Usage)
     cost: int | None = None
     """Micro-cents of the calls that have a price; None when none has."""
 
     def plus(self, usage: Usage, cost: int | None) -> "ModelSpending":
-        """With one call more."""
+        """Return the spending with one more call."""
         return ModelSpending(add(self.usage, usage), self.cost if cost is None else (self.cost or 0) + cost)
 
 
-class Account:
-    """What the models of one turn said last, how long they took and what they used; a fold over its events."""
+class TurnTotals:
+    """The last reply of a turn, and the time, tokens and cost of its model calls; a fold outcome its events."""
 
     def __init__(self, records: Iterable[Recorded] = ()) -> None:
         self.reply: tuple[DurablePart, ...] = ()
         self.model_us = 0
         self.by_model: dict[str, ModelSpending] = {}
         self.last = 0
-        """When the newest event happened."""
+        """The time of the newest event."""
         self.structured = False
-        """Whether the answer was to fit a schema."""
+        """Whether the answer had to fit a schema."""
         self._asked = 0
         self._model = ""
         for record in records:
             self.apply(record)
 
     def apply(self, record: Recorded) -> None:
-        """Take an event in."""
+        """Fold one event."""
         event = record.event
         self.last = record.at
         match event:
@@ -69,17 +69,17 @@ class Account:
                 self.structured = "schema" in event.parameters
             case ModelReplied():
                 self.reply = event.parts
-                self._answered(record.at)
+                self._end_call(record.at)
                 self._spend(self._model or event.model, event.usage or Usage(), event.cost)
             case ModelFailed():
-                self._answered(record.at)
+                self._end_call(record.at)
                 self._spend(self._model, event.usage, event.cost)
             case Compacted():
                 self._spend(event.model, event.usage, event.cost)
             case _:
                 pass
 
-    def _answered(self, at: int) -> None:
+    def _end_call(self, at: int) -> None:
         self.model_us += max(0, at - self._asked) if self._asked else 0
         self._asked = 0
 
@@ -88,8 +88,8 @@ class Account:
             self.by_model[model] = self.by_model.get(model, ModelSpending()).plus(usage, cost)
 
 
-class About(Struct, frozen=True, kw_only=True):
-    """What a session is, when it is opened."""
+class SessionSummary(Struct, frozen=True, kw_only=True):
+    """What a session has when it is opened."""
 
     cwd: str
     tools: tuple[str, ...]
@@ -100,42 +100,42 @@ class About(Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     plugins: tuple[tuple[str, str], ...] = ()
-    """Names, and folders."""
+    """Names and folders."""
     servers: tuple[tuple[str, str, str], ...] = ()
-    """Names, how it stands with each, and who wrote it down."""
+    """Names, states and the scope that each was configured in."""
 
 
-class Answered(Struct, frozen=True, kw_only=True):
-    """A command that is over and that spoke to no model of the session."""
+class FinishedCommand(Struct, frozen=True, kw_only=True):
+    """A slash command that is over and that called no model of the session."""
 
     name: str
     message: str
     success: bool
     content: Mapping[str, object]
-    """What it says to programs."""
+    """The data of the command, for programs."""
     key: str
-    """A word that no other command of the session has."""
+    """A unique word for the `uuid` of its line."""
     seq: int
     took_us: int = 0
     cost: int = 0
-    """Micro-cents; a skill in a session of its own has some."""
+    """Micro-cents; only a skill in a subagent costs any."""
 
 
 class EndedTurn(Struct, frozen=True, kw_only=True):
-    """A turn that is over, with everything that can be said of it."""
+    """A turn that is over."""
 
     result: TurnResult
     key: str
-    """A word that no other end has: the turn, where there was one."""
-    account: Account
+    """A unique word for the `uuid` of its line: the turn, if there was one."""
+    totals: TurnTotals
     text: str
-    """The final text, however long."""
+    """The final text, in full."""
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
-    """What is known of the models that may have answered."""
+    """The facts of the models that may have ended."""
 
 
 def records_of_turn(log: Iterable[Recorded], turn: str) -> list[Recorded]:
-    """The events of one turn, from its beginning to its end."""
+    """Return the events of one turn, from its beginning to its end."""
     found: list[Recorded] = []
     for record in log:
         if found or (isinstance(record.event, TurnStarted) and record.id == turn):
@@ -146,12 +146,12 @@ def records_of_turn(log: Iterable[Recorded], turn: str) -> list[Recorded]:
 
 
 def exit_code(result: TurnResult) -> int:
-    """How a program should end after that turn."""
+    """Return the exit code for a turn."""
     match result.outcome:
         case "completed":
             return HALTED if any(denial.halted for denial in result.denials) else DONE
         case "failed":
-            return HALTED if result.code in CEILINGS else FAILED
+            return HALTED if result.code in LIMIT_CODES else FAILED
         case None:  # it is paused: the budget is spent
             return HALTED
         case _:
@@ -159,36 +159,36 @@ def exit_code(result: TurnResult) -> int:
 
 
 def denial_in_words(denial: Denial, *, answerable: bool) -> str:
-    """A line about a call that was not run, with what to do when nobody could approve it."""
-    said = f"{denial.tool}{_excerpt(denial.args)} was not run:"
+    """Return a line about a call that was not run, with what to type when nobody could approve it."""
+    start = f"{denial.tool}{_excerpt(denial.args)} was not run:"
     flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in denial.offers or denial.remedies)
     match denial.by:
         case "policy" | "person" | "hook":
-            return f"{said} {denial.why.rstrip('.')}."
+            return f"{start} {denial.why.rstrip('.')}."
         case "mode":
             advice = f" Allow it with {flags}." if flags else " No rule is offered for it."
-            return f"{said} {denial.why.rstrip('.')}.{advice}"
+            return f"{start} {denial.why.rstrip('.')}.{advice}"
         case "nobody" if answerable:
-            return f"{said} it needs an approval, and the input ended without an answer."
+            return f"{start} it needs an approval, and the input ended without an answer."
         case "nobody" if denial.tool == "AskUserQuestion":
-            return f"{said} nobody was there to answer. Answer with --input-format stream-json."
+            return f"{start} nobody was there to answer. Answer with --input-format stream-json."
         case "nobody":
             advice = f"Allow it with {flags}, or answer" if flags else "No rule is offered for it. Answer"
-            asked = f"{said} it needs an approval, and nobody could be asked ({denial.why.rstrip('.')})."
-            return f"{asked} {advice} with --input-format stream-json."
+            why = f"{start} it needs an approval, and nobody could be asked ({denial.why.rstrip('.')})."
+            return f"{why} {advice} with --input-format stream-json."
         case _:
             assert_never(denial.by)
 
 
 def _excerpt(text: str) -> str:
-    """The beginning of what a call is about, on one line, without secrets and fit for a terminal; empty when its arguments do not say."""
+    """Return the beginning of the argument that says most about a call, on one line, without secrets; empty if it has none."""
     args = arguments(text)
-    about = next((args[name] for name in _TELLING if isinstance(args.get(name), str)), "")
+    about = next((args[name] for name in _MAIN_ARGUMENTS if isinstance(args.get(name), str)), "")
     line = show_invisible(" ".join(PLAIN.text(str(about)).split()), keep="")
     return f" ({line if len(line) <= _EXCERPT else f'{line[:_EXCERPT]}...'})" if line else ""
 
 
-_TELLING: Final = ("command", "file_path", "notebook_path", "path", "url", "query", "pattern")
+_MAIN_ARGUMENTS: Final = ("command", "file_path", "notebook_path", "path", "url", "query", "pattern")
 """Arguments that say what a call is about."""
 _EXCERPT: Final = 60
 
@@ -198,20 +198,20 @@ _SUBTYPES: Final = {
     "budget": "error_max_budget_usd",
     "schema": "error_max_structured_output_retries",
 }
-"""What a turn's code is called in the convention; the others are `error_during_execution`."""
+"""The convention's names for our codes; every other code is `error_during_execution`."""
 _STOPS: Final = {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "filter": "refusal"}
 
 
 def result_object(session: str, ended: EndedTurn) -> dict[str, object]:
-    """A turn that is over or paused, in the shape that programs know."""
-    result, account = ended.result, ended.account
-    over = subtype(result)
+    """Return a turn that is over or paused in the convention's shape."""
+    result, totals = ended.result, ended.totals
+    outcome = subtype(result)
     found: dict[str, object] = {
         "type": "result",
-        "subtype": over,
-        "is_error": over != "success",
-        "duration_ms": max(0, (result.ended or account.last) - result.started) // 1000,
-        "duration_api_ms": account.model_us // 1000,
+        "subtype": outcome,
+        "is_error": outcome != "success",
+        "duration_ms": max(0, (result.ended or totals.last) - result.started) // 1000,
+        "duration_api_ms": totals.model_us // 1000,
         "num_turns": result.rounds,
         "result": ended.text,
         "stop_reason": stop_reason(result.stop_reason),
@@ -219,44 +219,43 @@ def result_object(session: str, ended: EndedTurn) -> dict[str, object]:
         "total_cost_usd": usd(None if result.unpriced and not result.priced else result.cost),
         "usage": usage_object(result.usage),
         "modelUsage": {
-            model: _model_usage(spent, ended.facts.get(model, ModelFacts()))
-            for model, spent in account.by_model.items()
+            model: _model_usage(spent, ended.facts.get(model, ModelFacts())) for model, spent in totals.by_model.items()
         },
         "permission_denials": [_denial(denial) for denial in result.denials],
-        "errors": [result.message] if over != "success" and result.message else [],
+        "errors": [result.message] if outcome != "success" and result.message else [],
         "uuid": stable_uuid(session, ended.key, "result"),
     }
-    if over == "success" and account.structured:
+    if outcome == "success" and totals.structured:
         found["structured_output"] = call_arguments(unfenced(ended.text))
     return found
 
 
-def command_object(session: str, answered: Answered) -> dict[str, object]:
-    """A command that spoke to no model, in the shape of a turn: what it said is the result."""
-    over = "success" if answered.success else "error_during_execution"
+def command_object(session: str, ended: FinishedCommand) -> dict[str, object]:
+    """Return a command that called no model in the shape of a turn: its message is the result."""
+    outcome = "success" if ended.success else "error_during_execution"
     return {
         "type": "result",
-        "subtype": over,
-        "is_error": not answered.success,
-        "duration_ms": answered.took_us // 1000,
+        "subtype": outcome,
+        "is_error": not ended.success,
+        "duration_ms": ended.took_us // 1000,
         "duration_api_ms": 0,
         "num_turns": 0,
-        "result": answered.message,
+        "result": ended.message,
         "stop_reason": None,
         "session_id": session,
-        "total_cost_usd": usd(answered.cost),
+        "total_cost_usd": usd(ended.cost),
         "usage": usage_object(Usage()),
         "modelUsage": {},
         "permission_denials": [],
-        "errors": [] if answered.success else [answered.message],
-        "command": answered.name,
-        "command_data": dict(answered.content),
-        "uuid": stable_uuid(session, answered.key, "command"),
+        "errors": [] if ended.success else [ended.message],
+        "command": ended.name,
+        "command_data": dict(ended.content),
+        "uuid": stable_uuid(session, ended.key, "command"),
     }
 
 
 def subtype(result: TurnResult) -> str:
-    """How the turn ended, in the convention's words."""
+    """Return how a turn ended, in the convention's words."""
     if result.outcome == "completed":
         return "success"
     if result.outcome is None:
@@ -265,12 +264,12 @@ def subtype(result: TurnResult) -> str:
 
 
 def stop_reason(ours: str) -> str | None:
-    """Why a model stopped, in the convention's words; None when that is not known."""
+    """Return why a model stopped, in the convention's words; None when that is unknown."""
     return _STOPS.get(ours, ours) or None
 
 
 def usage_object(usage: Usage) -> dict[str, object]:
-    """Tokens in the convention's words: there, the input does not count what was cached."""
+    """Return tokens in the convention's words: its input leaves out cached tokens."""
     return {
         "input_tokens": max(0, usage.input - usage.cache_read - usage.cache_write),
         "cache_creation_input_tokens": usage.cache_write,
@@ -280,12 +279,12 @@ def usage_object(usage: Usage) -> dict[str, object]:
 
 
 def usd(microcents: int | None) -> float | None:
-    """An amount in dollars; None when it is not known."""
+    """Return an amount in dollars; None when it is unknown."""
     return None if microcents is None else microcents / DOLLAR
 
 
 def stable_uuid(*names: str) -> str:
-    """The same id for the same names, in every process."""
+    """Return the same id for the same names in every process."""
     return str(uuid.uuid5(_NAMES, "\n".join(names)))
 
 
@@ -316,7 +315,7 @@ def _denial(denial: Denial) -> dict[str, object]:
 
 
 def call_arguments(text: str) -> object:
-    """A call's arguments as an object; text that is not JSON stays text."""
+    """Decode the arguments of a call; return text that is not JSON as it is."""
     try:
         found: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):

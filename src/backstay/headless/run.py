@@ -1,43 +1,59 @@
-"""The door without a person: finds the session that a job means, runs it, and says how it ended."""
+"""Run one job: find the session and the agent that it names, open the session, and return the exit code."""
 
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import anyio
+import anyio.to_thread
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
 from backstay.catalog.open_store import opened
-from backstay.headless.agent_option import as_agent
+from backstay.config.model_finder import Finder
+from backstay.config.permissions_section import looser
 from backstay.headless.approvals import ApprovalQueue
-from backstay.headless.conversation import HeadlessRun
+from backstay.headless.conversation import HeadlessRun, Job, check_model, model_name
 from backstay.headless.formats import hinting, with_store
-from backstay.headless.job import Complain, Job, check_model
 from backstay.headless.result import INTERRUPTED
-from backstay.headless.signals import Stopping
+from backstay.headless.signals import Stopping, Warn
 from backstay.headless.stdio import Outlet
+from backstay.logic.state.session_state import State
 from backstay.logic.text import HIDDEN, OBEYED
+from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, SessionQuery
+from backstay.providers.local.pins import profile_of
+from backstay.runtime.inbox import Inbox
 from backstay.sandbox.folders import project_root
 from backstay.session.apply_settings import apply_settings
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
-from backstay.vocab.errors import BackstayError, BadId, NoSession
+from backstay.session.project.discover import look_here
+from backstay.session.project.tools import tool_name
+from backstay.session.toolbox import StoredOutputs, Toolbox
+from backstay.skills.agents import AgentDefinition, resolve_model
+from backstay.skills.scan import Found
+from backstay.vocab.errors import BackstayError, BadId, NoSession, UserError
+from backstay.vocab.events import Started
+from backstay.vocab.rules import Rule
 from backstay.vocab.specs import SessionMeta
 
+_SERVERS = "mcp__"
 
-async def run(job: Job, out: BinaryIO, descriptor: int, complain: Complain) -> int:
+
+async def run(job: Job, out: BinaryIO, stdin_fd: int, warn: Warn) -> int:
     """Do a job and return the exit code. Raise `BackstayError` when it could not start.
 
-    Only the chosen format goes to `out`; input lines are read from `descriptor`; everything else is a complaint.
+    Only the chosen format goes to `out`; input lines are read from `stdin_fd`; everything else is a warning.
     """
-    stopping = Stopping(job.drain_s, complain)
+    stopping = Stopping(job.drain_s, warn)
     code = INTERRUPTED
     failure: BackstayError | None = None
     async with anyio.create_task_group() as tasks:
         await tasks.start(stopping.listen, tasks)
         try:
-            code = await _run(job, out, descriptor, complain, stopping)
+            code = await _run(job, out, stdin_fd, warn, stopping)
         except BackstayError as exc:
             failure = exc
         tasks.cancel_scope.cancel()
@@ -46,17 +62,39 @@ async def run(job: Job, out: BinaryIO, descriptor: int, complain: Complain) -> i
     return code
 
 
-async def find(store: EventStore, wanted: str, complain: Complain) -> SessionMeta:
-    """The session with that id or name; the newest, and a complaint, when several have the name."""
-    newest, *others = await _meant(store, wanted)
+async def _run(job: Job, out: BinaryIO, stdin_fd: int, warn_person: Warn, stopping: Stopping) -> int:
+    async with opened(job.options.store, clock=job.options.clock) as store:
+        with hinting(store.url):
+
+            def warn(words: str) -> None:
+                warn_person(with_store(words, store.url))
+
+            approvals = ApprovalQueue(warn) if job.lines else None
+            options = await apply_settings(await _resolve_session(job, store, warn), store)
+            options = await apply_agent(options, store, model_given=job.options.model is not None)
+            options = replace(options, store=store, asker=approvals.ask if approvals else None, on_wait=warn)
+            if options.resume is None and not (options.session_id and await sessions.exists(store, options.session_id)):
+                check_model(options)
+            async with open_with(options) as session:
+                headless = HeadlessRun(replace(job, options=options), session, Outlet(out), warn, approvals)
+                await headless.open()
+                return await headless.run(stdin_fd, stopping)
+
+
+# --- the session -----------------------------------------------------------------------------------------------------------------
+
+
+async def find(store: EventStore, wanted: str, warn: Warn) -> SessionMeta:
+    """Return the session with that id or name; when several have the name, the newest, with a warning."""
+    newest, *others = await _matching(store, wanted)
     if others:
-        complain(f"{len(others) + 1} sessions are called {wanted!r}; the newest is meant: {newest.id}.")
+        warn(f"{len(others) + 1} sessions are called {wanted!r}; the newest is meant: {newest.id}.")
     return newest
 
 
 async def find_one(store: EventStore, wanted: str) -> SessionMeta:
-    """The one session with that id or name. Raise `BadId` when several have the name: for what cannot be taken back."""
-    found, *others = await _meant(store, wanted)
+    """Return the one session with that id or name, for what cannot be undone. Raise `BadId` when several have the name."""
+    found, *others = await _matching(store, wanted)
     if others:
         ids = ", ".join(meta.id for meta in (found, *others))
         raise BadId(f"{len(others) + 1} sessions are called {wanted!r}: {ids}. Say which one by its id.")
@@ -64,7 +102,7 @@ async def find_one(store: EventStore, wanted: str) -> SessionMeta:
 
 
 def check_name(name: str) -> str:
-    """`name`, when it can be a session's name. Raise `BadId` otherwise."""
+    """Return `name` if a session can have it. Raise `BadId` otherwise."""
     if not name.strip():
         raise BadId("A session's name cannot be blank. Give it a word.")
     if HIDDEN.search(name) or OBEYED.search(name):
@@ -72,8 +110,16 @@ def check_name(name: str) -> str:
     return name
 
 
-async def _meant(store: EventStore, wanted: str) -> tuple[SessionMeta, ...]:
-    """The session with that id, or all those with that name, newest first. Raise `BadId` for a text that can be neither."""
+def fork_warning(meta: SessionMeta) -> str:
+    """Say what a copy of a session with an open turn does not have."""
+    return (
+        f"A turn of {meta.id} is open. The copy has it up to its last finished step; what was going on stays behind, "
+        f"and so does what is queued. `backstay -r {meta.id} --finish` finishes it there."
+    )
+
+
+async def _matching(store: EventStore, wanted: str) -> tuple[SessionMeta, ...]:
+    """Return the session with that id, or all with that name, newest first. Raise `BadId` for a text that can be neither."""
     try:
         found = await sessions.find(store, wanted)
     except NoSession:
@@ -85,46 +131,125 @@ async def _meant(store: EventStore, wanted: str) -> tuple[SessionMeta, ...]:
     return await store.list(SessionQuery(name=wanted, include_children=True)) or (found,)
 
 
-async def _run(job: Job, out: BinaryIO, descriptor: int, complaining: Complain, stopping: Stopping) -> int:
-    async with opened(job.options.store, clock=job.options.clock) as store:
-        with hinting(store.url):
-
-            def complain(words: str) -> None:
-                complaining(with_store(words, store.url))
-
-            desk = ApprovalQueue(complain) if job.lines else None
-            found = await apply_settings(await _found(job, store, complain), store)
-            found = await as_agent(found, store, model_given=job.options.model is not None)
-            options = replace(found, store=store, asker=desk.ask if desk else None, on_wait=complain)
-            if options.resume is None and not (options.session_id and await sessions.exists(store, options.session_id)):
-                check_model(options)
-            async with open_with(options) as session:
-                talk = HeadlessRun(replace(job, options=options), session, Outlet(out), complain, desk)
-                await talk.open()
-                return await talk.run(descriptor, stopping)
-
-
-async def _found(job: Job, store: EventStore, complain: Complain) -> Options:
-    """The options with the id of the session that is meant."""
+async def _resolve_session(job: Job, store: EventStore, warn: Warn) -> Options:
+    """Return the options with the id of the session to resume."""
     options = job.options
-    if not job.newest and options.resume is None:
-        return options
     if job.newest:
         meta = await sessions.newest(store, _project(options))
+    elif options.resume is not None:
+        meta = await find(store, options.resume, warn)
     else:
-        meta = await find(store, options.resume or "", complain)
+        return options
     if options.fork and meta.open_turn:
-        complain(left_behind(meta))
+        warn(fork_warning(meta))
     return replace(options, resume=meta.id)
-
-
-def left_behind(meta: SessionMeta) -> str:
-    """What a copy of a session with an open turn does not have, in words."""
-    return (
-        f"A turn of {meta.id} is open. The copy has it up to its last finished step; what was going on stays behind, "
-        f"and so does what is queued. `backstay -r {meta.id} --finish` finishes it there."
-    )
 
 
 def _project(options: Options) -> str:
     return str(project_root(Path(options.cwd).expanduser().absolute()))
+
+
+# --- the agent (`--agent`) -------------------------------------------------------------------------------------------------------
+
+
+async def apply_agent(options: Options, store: EventStore, *, model_given: bool) -> Options:
+    """Return `options` with the prompt, tools, model and limits of the agent that they name or that the session was begun as.
+
+    A model that the caller gave (`model_given`) wins over the agent's. Raise `BadId` for an unknown agent, or for another one than the
+    session was begun as; `UserError` when the agent of an old session does not exist any more.
+    """
+    begun = await _first_event(options, store)
+    recorded = begun.agent if begun is not None else ""
+    if begun is not None and options.agent and options.agent != recorded:
+        was = f"as the agent {recorded!r}" if recorded else "without an agent"
+        raise BadId(f"Session {begun.session!r} was begun {was}, and stays so. Leave --agent away.")
+    wanted = options.agent or recorded
+    if not wanted:
+        return options
+    folder = Path(begun.context.working_dir if begun is not None else options.cwd)
+    found = await anyio.to_thread.run_sync(partial(_discover, options, folder))
+    agent = _select_agent(found, wanted, old=begun is not None)
+    if begun is None and not model_given and agent.model:
+        options = replace(options, model=_agent_model(options, agent.model))
+    name = model_name(options) or (begun.model if begun is not None else "")
+    options = replace(_apply_prompt(options, agent, new=begun is None), agent=wanted)
+    return _restrict_tools(options, agent, _tools(store, found, name))
+
+
+async def _first_event(options: Options, store: EventStore) -> Started | None:
+    """Return the start of the session that the options name; None for a new one."""
+    wanted = options.resume or options.session_id
+    if wanted is None or not await sessions.exists(store, wanted):
+        return None
+    first = (await store.read(wanted, 0, 1)).records
+    event = first[0].event if first else None
+    return event if isinstance(event, Started) else None
+
+
+def _discover(options: Options, folder: Path) -> Found:
+    if options.bare or options.layered is None:
+        return Found()
+    return look_here(folder.expanduser().absolute(), options.layered).found
+
+
+def _select_agent(found: Found, wanted: str, *, old: bool) -> AgentDefinition:
+    agent = next((each for each in found.agents if each.name == wanted), None)
+    if agent is not None and agent.trusted:
+        return agent
+    if agent is not None:
+        raise BadId(
+            f"The agent {wanted!r} comes from {agent.file!r}, which is not trusted. "
+            "See: backstay trust. For this run alone: --trust."
+        )
+    if old:
+        raise UserError(
+            f"The session was begun as the agent {wanted!r}, which is not here any more. Put its file back to go on."
+        )
+    names = ", ".join(each.name for each in found.usable_agents)
+    raise BadId(f"There is no agent {wanted!r}. The agents are {names}.")
+
+
+def _agent_model(options: Options, wanted: str) -> str:
+    """Resolve the model of an agent: a profile of the settings, a name or a shortcut."""
+    settings = options.layered.settings if options.layered is not None else None
+    if settings is not None and wanted in settings.providers:
+        return Finder(settings, options.clock).complete(wanted)
+    return resolve_model(wanted, model_name(options))
+
+
+def _apply_prompt(options: Options, agent: AgentDefinition, *, new: bool) -> Options:
+    """Add the prompt, limits and effort of the agent, and its mode where that is stricter."""
+    mode = agent.permission_mode if new else None
+    stricter = mode is not None and looser(options.permission_mode or "default", mode)
+    effort = {"effort": agent.effort} if agent.effort and "effort" not in options.parameters else {}
+    return replace(
+        options,
+        append_system_prompt="\n\n".join(filter(None, (agent.system_prompt, options.append_system_prompt))),
+        permission_mode=mode if stricter else options.permission_mode,
+        max_rounds=options.max_rounds or agent.max_turns,
+        parameters={**options.parameters, **effort},
+    )
+
+
+def _restrict_tools(options: Options, agent: AgentDefinition, tools: Iterable[str]) -> Options:
+    """Keep the tools of the agent. Deny what it must not have, so that no other rule allows it."""
+    denied = tuple(Rule.parse("deny", each, source="session") for each in agent.disallowed_tools)
+    options = replace(options, rules=(*options.rules, *denied))
+    if agent.tools is None:
+        return options
+    allowed = {Rule.parse("ask", each).tool for each in agent.tools}
+    never = {rule.tool for rule in denied if rule.pattern is None}
+    every = (*tools, tool_name("memory"))
+    if any(each.startswith(_SERVERS) for each in allowed):  # what servers bring is known only when they are connected
+        others = tuple(Rule(decision="deny", tool=each, source="session") for each in every if each not in allowed)
+        return replace(options, rules=(*options.rules, *others))
+    return replace(options, tool_names=tuple(each for each in tools if each in allowed - never))
+
+
+def _tools(store: EventStore, found: Found, model: str) -> tuple[str, ...]:
+    """List the names of the tools of a session, without those of servers."""
+    toolbox = Toolbox(CallSite(cwd="/", home="/"), (), StoredOutputs(store, Inbox(), State()))
+    skill = ("Skill",) if found.for_model else ()
+    names = (*(each.spec.name for each in toolbox.tools()), *skill)
+    profile = profile_of(model)
+    return names if profile is None else tuple(each for each in names if each in profile.tools)

@@ -1,44 +1,46 @@
-"""What signals do to a run: the first interrupt stops the turn, the second the process; the others drain first."""
+"""Signals of a run: the first interrupt stops the turn, the second the process; SIGTERM and SIGHUP let the turn finish first."""
 
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from backstay.headless.job import Complain
 from backstay.headless.result import INTERRUPTED
 from backstay.session.session import Session
 from backstay.vocab.errors import BackstayError
 from backstay.vocab.event import By
 
+Warn = Callable[[str], None]
+"""Tell the person something, apart from the output."""
 _AGAIN_S: Final = 0.05
 
 
 class Stopping:
-    """Listens to signals and stops a session."""
+    """Listen to signals and stop a session."""
 
-    def __init__(self, drain_s: float, complain: Complain) -> None:
+    def __init__(self, drain_s: float, warn: Warn) -> None:
         self.interrupted = False
         self.now = anyio.Event()
-        """Set when whatever goes on is to stop at once."""
+        """Set when turns and commands must stop at once."""
         self.input = anyio.CancelScope()
-        """Cancelled when no more input is to be taken."""
+        """Cancelled when no more input is taken."""
         self._drain_s = drain_s
-        self._complain = complain
+        self._warn = warn
         self._draining = False
         self._session: Session | None = None
 
     def attach(self, session: Session) -> None:
-        """Say which session signals are for. Before that, a signal ends the run at once."""
+        """Set the session that signals stop. Without one, a signal ends the run at once."""
         self._session = session
 
     async def listen(self, tasks: TaskGroup, *, task_status: TaskStatus[None]) -> None:
         """Wait for signals until cancelled."""
         try:
-            with anyio.open_signal_receiver(*_wanted()) as signals:
+            with anyio.open_signal_receiver(*_signals()) as signals:
                 task_status.started()
                 async for number in signals:
                     self._receive(number, tasks)
@@ -75,18 +77,18 @@ class Stopping:
         self.input.cancel()
         assert self._session is not None
         grace = f", and the turn may go on for {self._drain_s:g} seconds; a second signal interrupts it at once"
-        self._complain(f"{name}: no more input is taken{grace if self._session.is_running else ''}.")
+        self._warn(f"{name}: no more input is taken{grace if self._session.is_running else ''}.")
         with anyio.move_on_after(self._drain_s):
             while True:  # a line that was read just before may still become input
                 try:
                     await self._session.drop_queued()
-                except BackstayError:  # it is closed, or has failed: whoever runs it says which
+                except BackstayError:  # it is closed, or has failed: the run reports which
                     return
                 await anyio.sleep(_AGAIN_S)
         await self.interrupt(f"{name}, and the turn did not end within {self._drain_s:g} seconds")
 
 
-def _wanted() -> list[signal.Signals]:
-    """The signals to listen to: not those that whoever started us wants ignored, as `nohup` does."""
+def _signals() -> list[signal.Signals]:
+    """Return the signals to listen to, without those that the parent process set to be ignored, as `nohup` does."""
     numbers = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
     return [number for number in dict.fromkeys(numbers) if signal.getsignal(number) != signal.SIG_IGN]

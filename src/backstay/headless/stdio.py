@@ -1,4 +1,4 @@
-"""Standard output and input without ever holding up the event loop."""
+"""Read standard input and write standard output without blocking the event loop."""
 
 import contextlib
 import fcntl
@@ -16,12 +16,12 @@ from backstay.logic.text import show_invisible
 from backstay.vocab.errors import UserError
 
 WAITING: Final = 1024 * 1024
-"""Bytes that may wait for a slow reader; then whoever writes waits too."""
+"""Bytes that may wait for a slow reader; with more, the writer waits too."""
 LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
 class Outlet:
-    """Lines on their way to a reader who may be slow, or gone. A terminal gets nothing that it would obey, a pipe every byte."""
+    """Lines for a reader that may be slow or gone. A terminal gets no control characters, a pipe every byte."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -32,9 +32,9 @@ class Outlet:
         self._some = anyio.Event()
         self._empty = anyio.Event()
         self.gone = anyio.Event()
-        """Set when nobody reads any more; what is written then vanishes."""
+        """Set when the reader is gone; what is written then is dropped."""
         self.problem = ""
-        """Why nothing could be written, when somebody may still want it: a full disk behind a redirection."""
+        """Why the output could not be written although its reader is there, such as a full disk."""
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -50,7 +50,7 @@ class Outlet:
             self._empty = anyio.Event()
 
     async def put(self, lines: Iterable[bytes]) -> None:
-        """Take lines; wait only when very much waits already."""
+        """Queue lines; wait only when more than `WAITING` bytes are queued."""
         for each in lines:
             line = show_invisible(each.decode("utf-8", "replace")).encode() if self._terminal else each
             self._waiting.append(line + b"\n")
@@ -72,26 +72,26 @@ class Outlet:
         except BrokenPipeError:
             forget(self._file)
             anyio.from_thread.run_sync(self.gone.set)
-        except OSError as exc:  # the session holds all the same
+        except OSError as exc:  # the session goes on all the same
             forget(self._file)
             self.problem = exc.strerror or str(exc)
 
 
 def forget(file: IO[Any]) -> None:  # Any: of texts or of bytes
-    """Let what is written to `file` vanish from here on, also what waits in its buffer."""
+    """Drop what is written to `file` from now on, and what is in its buffer."""
     with contextlib.suppress(io.UnsupportedOperation):  # it is only in memory
         os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
 
 
 class InputLines:
-    """The lines of a pipe, a terminal or a file, with the place at which each begins."""
+    """The lines of a pipe, a terminal or a file, each with the byte offset at which it begins."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._read = 0
 
-    def written(self) -> int:
-        """Count the bytes that were written so far, read or not: a line that begins before this place was written before now."""
+    def count_written(self) -> int:
+        """Count the bytes written so far, read or not: a line that begins before this offset was written before now."""
         waiting = array("i", [0])
         with contextlib.suppress(OSError):  # it cannot say: then what was read counts
             fcntl.ioctl(self._descriptor, termios.FIONREAD, waiting)
@@ -113,6 +113,6 @@ class InputLines:
 
 
 async def _piece(descriptor: int) -> bytes:
-    with contextlib.suppress(PermissionError):  # a regular file: reading it never waits for anybody
+    with contextlib.suppress(PermissionError):  # a regular file: reading it never waits
         await anyio.wait_readable(descriptor)
     return os.read(descriptor, 65_536)

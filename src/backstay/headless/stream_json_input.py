@@ -1,4 +1,4 @@
-r"""`--input-format stream-json`: what a program may say to a running session, one JSON object a line.
+r"""`--input-format stream-json`: the lines that a program may send to a running session, one JSON object each.
 
     {"type":"user","message":{"role":"user","content":"text" or [blocks]},"input_id"?,"delivery"?:"queue"|"steer"}
     {"type":"answer","call"?,"allow":true|false,"grant"?:"once"|"session"|"project"|"person","message"?}  call left out: the oldest question
@@ -24,7 +24,7 @@ from backstay.vocab.messages import InFlightPart, InlineMedia, Text
 from backstay.vocab.specs import MODES, Mode
 
 
-class Say(msgspec.Struct, frozen=True, kw_only=True):
+class UserLine(msgspec.Struct, frozen=True, kw_only=True):
     """A message for the model."""
 
     parts: tuple[InFlightPart, ...]
@@ -32,57 +32,57 @@ class Say(msgspec.Struct, frozen=True, kw_only=True):
     delivery: Delivery = "queue"
 
 
-class Decide(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a question; without a call, to the oldest one."""
+class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a question about a call; without a call, to the oldest one."""
 
     call: str
     answer: Answer
     changed: dict[str, object] | None = None
-    """The arguments that the answer allows, when it names some."""
+    """The arguments that the answer allows, if it names any."""
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """Stop the running turn."""
+class InterruptLine(msgspec.Struct, frozen=True, kw_only=True):
+    """InterruptLine the running turn."""
 
     request: str = ""
 
 
-class SetMode(msgspec.Struct, frozen=True, kw_only=True):
-    """Judge calls in another mode."""
+class SetModeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Change the permission mode."""
 
     mode: Mode
     request: str = ""
 
 
-class Greet(msgspec.Struct, frozen=True, kw_only=True):
-    """A client says hello."""
+class InitializeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The first request of a client; it only wants a reply."""
 
     request: str = ""
 
 
-class ControlRefused(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedLine(msgspec.Struct, frozen=True, kw_only=True):
     """A control request that cannot be carried out."""
 
     request: str
     problem: str
 
 
-class Ignored(msgspec.Struct, frozen=True, kw_only=True):
+class IgnoredLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a type that means nothing here, such as `keep_alive`."""
 
     kind: str
 
 
-Spoken = Say | Decide | Stop | SetMode | Greet | ControlRefused | Ignored
+InputLine = UserLine | AnswerLine | InterruptLine | SetModeLine | InitializeLine | RefusedLine | IgnoredLine
 
 
-def parse(line: bytes) -> Spoken:
-    """What a line says. Raise `UserError` when it is not an object with a type, or not what its type promises."""
+def parse(line: bytes) -> InputLine:
+    """Read a line. Raise `UserError` when it is not an object with a type, or has not the fields of its type."""
     try:
         kind = msgspec.json.decode(line, type=_Typed).type
         if kind != "user" and (name := repeated_name(line)):
             raise UserError(f"{line.decode('utf-8', 'replace')[:80]!r} cannot be understood: it says {name!r} twice.")
-        return _read(msgspec.json.decode(line, type=_Line)) if kind in _KNOWN else Ignored(kind=kind)
+        return _read(msgspec.json.decode(line, type=_Line)) if kind in _KNOWN else IgnoredLine(kind=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, RecursionError) as exc:
         shown = line.decode("utf-8", "replace")
         grants = f" The grants are {', '.join(get_args(Grant))}." if "`$.grant`" in str(exc) else ""
@@ -180,19 +180,19 @@ _DESTINATIONS: Final[dict[str, Grant]] = {
     "projectSettings": "project",
     "userSettings": "person",
 }
-"""Where the convention keeps rules, and for how long that is."""
+"""The grant for each destination that the convention has for rules."""
 _KNOWN: Final = frozenset(kind.__struct_config__.tag for kind in get_args(_Line))
 
 
-def _read(line: _Line) -> Spoken:
+def _read(line: _Line) -> InputLine:
     match line:
         case _User():
-            return Say(parts=_parts(line.message.content), input_id=line.input_id, delivery=line.delivery)
+            return UserLine(parts=_parts(line.message.content), input_id=line.input_id, delivery=line.delivery)
         case _Answered():
             answer = Answer(allowed=line.allow, grant=line.grant, rules=line.rules, message=line.message)
-            return Decide(call=line.call, answer=answer, changed=line.updated)
+            return AnswerLine(call=line.call, answer=answer, changed=line.updated)
         case _Interrupt():
-            return Stop(request=line.request_id)
+            return InterruptLine(request=line.request_id)
         case _ControlRequest():
             return _control(line.request_id, line.request)
         case _ControlResponse(response=response):
@@ -200,13 +200,13 @@ def _read(line: _Line) -> Spoken:
             allowed = found is not None and found.behavior == "allow"
             message = found.message if found else response.error
             changed = found.updated if found else None
-            grant, rules = _granted(found.permissions if found else ())
+            grant, rules = _grant_of(found.permissions if found else ())
             answer = Answer(allowed=allowed, grant=grant, rules=rules, message=message)
-            return Decide(call=response.request_id or "?", answer=answer, changed=changed)
+            return AnswerLine(call=response.request_id or "?", answer=answer, changed=changed)
 
 
-def _granted(updates: tuple[_Update, ...]) -> tuple[Grant, tuple[str, ...]]:
-    """What an answer allows beyond its call: rules that allow, for as long as the shortest of their places keeps them."""
+def _grant_of(updates: tuple[_Update, ...]) -> tuple[Grant, tuple[str, ...]]:
+    """Return the rules that an answer allows beyond its call, and for how long: the shortest grant among their destinations."""
     adding = [each for each in updates if each.type == "addRules" and each.behavior == "allow" and each.rules]
     if not adding:
         return "once", ()
@@ -215,22 +215,22 @@ def _granted(updates: tuple[_Update, ...]) -> tuple[Grant, tuple[str, ...]]:
     return shortest, tuple(str(rule) for each in adding for rule in each.rules)
 
 
-def _control(name: str, request: _Request) -> Spoken:
+def _control(name: str, request: _Request) -> InputLine:
     match request.subtype:
         case "interrupt":
-            return Stop(request=name)
+            return InterruptLine(request=name)
         case "initialize":
-            return Greet(request=name)
+            return InitializeLine(request=name)
         case "set_permission_mode":
             mode = next((mode for mode in MODES if mode == request.mode), None)
             if mode is not None:
-                return SetMode(mode=mode, request=name)
+                return SetModeLine(mode=mode, request=name)
             choices = ", ".join(MODES)
-            return ControlRefused(
+            return RefusedLine(
                 request=name, problem=f"{request.mode!r} is not a permission mode. The modes are {choices}."
             )
         case subtype:
-            return ControlRefused(request=name, problem=f"There is no control request {subtype!r} here.")
+            return RefusedLine(request=name, problem=f"There is no control request {subtype!r} here.")
 
 
 def _parts(content: str | list[_TextBlock | _ImageBlock]) -> tuple[InFlightPart, ...]:

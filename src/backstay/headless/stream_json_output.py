@@ -1,12 +1,13 @@
-"""`--output-format stream-json`: a session as the lines that programs around coding agents know."""
+"""`--output-format stream-json`: a session as the lines that programs around coding agents read."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from backstay.headless.formats import OutputFormat
 from backstay.headless.result import (
-    About,
-    Answered,
     EndedTurn,
+    FinishedCommand,
+    SessionSummary,
     call_arguments,
     command_object,
     result_object,
@@ -51,16 +52,16 @@ from backstay.wire.stream import Item
 StreamEvent = dict[str, object]
 
 
-class Partials:
-    """One reply while it is being written."""
+class PartialMessage:
+    """The stream events of one reply while it is written."""
 
     def __init__(self) -> None:
         self._message = ""
         self._blocks = 0
         self._open: tuple[str, int] | None = None
 
-    def asked(self, record: Recorded, model: str) -> list[StreamEvent]:
-        """A model was asked: a message begins."""
+    def start(self, record: Recorded, model: str) -> list[StreamEvent]:
+        """Begin a message: a model was asked."""
         self._message, self._blocks, self._open = record.id, 0, None
         message: StreamEvent = {
             "id": record.id,
@@ -74,7 +75,7 @@ class Partials:
         return [{"type": "message_start", "message": message}]
 
     def delta(self, delta: Delta) -> list[StreamEvent]:
-        """A fragment came."""
+        """Add a fragment."""
         match delta:
             case TextDelta():
                 begin = {"type": "text", "text": ""}
@@ -90,8 +91,8 @@ class Partials:
             case _:
                 return []
 
-    def over(self, event: ModelReplied | ModelFailed) -> list[StreamEvent]:
-        """The reply is complete, or will never be."""
+    def end(self, event: ModelReplied | ModelFailed) -> list[StreamEvent]:
+        """End the message: the reply is complete, or failed."""
         ended = self._end_block()
         if isinstance(event, ModelFailed):
             failure: StreamEvent = {"type": "error", "error": {"type": event.kind, "message": event.message}}
@@ -119,11 +120,11 @@ class Partials:
 
 Line = dict[str, object]
 _REASONS: Final = {"rule": "rule", "mode": "mode", "hook": "hook", "shell": "subcommandResults"}
-"""Our kinds of reasons in the convention's words; those that it does not know are `other`."""
+"""Our kinds of reasons in the convention's words; any other kind is `other`."""
 
 
-class StreamJson:
-    """Turns items of a session into lines."""
+class StreamJson(OutputFormat):
+    """Turn the items of a session into lines."""
 
     def __init__(
         self,
@@ -137,69 +138,69 @@ class StreamJson:
         self._store = store
         self._session = session
         self._find_call = find_call
-        self._partials = Partials() if partial else None
+        self._partial = PartialMessage() if partial else None
         self._answerable = answerable
         self._waiting: list[str] = []
         self._judged: dict[str, CallJudged] = {}
-        """Why each call is asked about."""
-        self._money: Line = {}
-        """What the newest question about money was about."""
+        """The judgement of each call that a question is open about."""
+        self._budget: Line = {}
+        """The amounts of the newest question about the budget."""
 
-    def opening(self, about: About) -> list[bytes]:
-        """The first line: what this session has."""
+    def opening(self, summary: SessionSummary) -> list[bytes]:
+        """Return the first line: what this session has."""
         init: Line = {
             "type": "system",
             "subtype": "init",
-            "cwd": about.cwd,
-            "tools": list(about.tools),
+            "cwd": summary.cwd,
+            "tools": list(summary.tools),
             "mcp_servers": [
-                {"name": name, "status": status, "source": source} for name, status, source in about.servers
+                {"name": name, "status": status, "source": source} for name, status, source in summary.servers
             ],
-            "model": about.model,
-            "permissionMode": about.mode,
-            "slash_commands": list(about.commands),
+            "model": summary.model,
+            "permissionMode": summary.mode,
+            "slash_commands": list(summary.commands),
             "apiKeySource": "none",
             "output_style": "default",
-            "agents": list(about.agents),
-            "skills": list(about.skills),
-            "plugins": [{"name": name, "path": path} for name, path in about.plugins],
+            "agents": list(summary.agents),
+            "skills": list(summary.skills),
+            "plugins": [{"name": name, "path": path} for name, path in summary.plugins],
             "capabilities": [],
             "version": VERSION,
             "claude_code_version": VERSION,  # the name that programs around coding agents look for
         }
-        return [self._line(init, "init", str(about.seq))]
+        return [self._line(init, "init", str(summary.seq))]
 
     async def show(self, item: Item) -> list[bytes]:
-        """The lines of one item; most items have none."""
+        """Return the lines of one item; most items have none."""
         if isinstance(item, Delta):
-            return self._stream(self._partials.delta(item), f"{item.after}.{item.n}") if self._partials else []
+            return self._stream(self._partial.delta(item), f"{item.after}.{item.n}") if self._partial else []
         return await self._event(item) if isinstance(item, Recorded) else []
 
-    def answered(self, request: str, problem: str = "") -> list[bytes]:
-        """The line that answers a control request."""
+    def control_reply(self, request: str, problem: str = "") -> list[bytes]:
+        """Return the line that answers a control request."""
         response: Line = {"subtype": "error" if problem else "success", "request_id": request}
         if problem:
             response["error"] = problem
         return [self._line({"type": "control_response", "response": response}, "response", request)]
 
     def result(self, ended: EndedTurn) -> list[bytes]:
-        """The line that ends a turn."""
+        """Return the line that ends a turn."""
         return [json_line(result_object(self._session, ended))]
 
-    def command(self, answered: Answered) -> list[bytes]:
-        """The line that ends a command."""
-        return [json_line(command_object(self._session, answered))]
+    def command(self, ended: FinishedCommand) -> list[bytes]:
+        """Return the line that ends a command."""
+        return [json_line(command_object(self._session, ended))]
 
     async def _event(self, record: Recorded) -> list[bytes]:
         event = record.event
         match event:
             case ModelAsked():
-                return self._stream(self._partials.asked(record, event.model), record.id) if self._partials else []
+                return self._stream(self._partial.start(record, event.model), record.id) if self._partial else []
             case ModelReplied():
-                ended = self._stream(self._partials.over(event), record.id) if self._partials else []
+                ended = self._stream(self._partial.end(event), record.id) if self._partial else []
                 return [*await self._assistant(record, event), *ended]
             case ModelFailed():
-                return self._stream(self._partials.over(event), record.id) if self._partials else []
+                return self._stream(self._partial.end(event), record.id) if self._partial else []
             case ToolFinished():
                 content = await self._content(event.content)
                 return self._tool_result(record, event.call, content, failed=event.outcome != "ok")
@@ -214,12 +215,12 @@ class StreamJson:
                 self._waiting.remove(event.call)
                 return []
             case BudgetAsked():
-                self._money = {"spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
-                return self._about_money(record, event) if self._answerable else []
+                self._budget = {"spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
+                return self._budget_question(record, event) if self._answerable else []
             case BudgetAnswered():
                 if record.cause in self._waiting:
                     self._waiting.remove(record.cause)
-                paused: Line = {"type": "system", "subtype": "budget_paused", **self._money}
+                paused: Line = {"type": "system", "subtype": "budget_paused", **self._budget}
                 return [self._line(paused, record.id)] if event.nobody else []
             case Interrupted():
                 withdrawn, self._waiting = self._waiting, []
@@ -230,7 +231,7 @@ class StreamJson:
                 return [self._line({"type": "system", **body}, record.id)] if body else []
 
     async def _assistant(self, record: Recorded, event: ModelReplied) -> list[bytes]:
-        """One line for each block, all with the id of the same message."""
+        """Return one line for each block, all with the id of the same message."""
         lines: list[bytes] = []
         for index, part in enumerate(event.parts):
             block = await self._block(part)
@@ -279,7 +280,7 @@ class StreamJson:
         return [self._line({"type": "user", "message": message, "parent_tool_use_id": None}, record.id)]
 
     def _question(self, record: Recorded, event: PermissionAsked) -> list[bytes]:
-        """The question that an answer line may answer; its request id is the call's id."""
+        """Return the question about a call; its request id is the call's id."""
         self._waiting.append(event.call)
         call = self._find_call(event.call)
         judged = self._judged.pop(event.call, None)
@@ -294,13 +295,13 @@ class StreamJson:
         }
         return [self._line({"type": "control_request", "request_id": event.call, "request": request}, record.id)]
 
-    def _about_money(self, record: Recorded, event: BudgetAsked) -> list[bytes]:
-        """The question whether more may be spent; it is answered like one about a call."""
+    def _budget_question(self, record: Recorded, event: BudgetAsked) -> list[bytes]:
+        """Return the question whether more may be spent; it is answered like one about a call."""
         self._waiting.append(record.id)
         request: Line = {
             "subtype": "can_use_tool",
             "tool_name": BUDGET,
-            "input": self._money,
+            "input": self._budget,
             "tool_use_id": record.id,
             "decision_reason": f"{dollars(event.spent)} of {dollars(event.limit)} are spent. "
             f"Allow {dollars(event.limit)} more?",
@@ -318,7 +319,7 @@ class StreamJson:
 
 
 def _suggestions(offers: Sequence[str]) -> list[Line]:
-    """What an answer may grant besides, as the convention writes it."""
+    """Return the rules that an answer may grant, as the convention writes them."""
     rules = [_rule_object(offer) for offer in offers]
     added: Line = {"type": "addRules", "rules": rules, "behavior": "allow"}
     return [added | {"destination": place} for place in ("session", "localSettings")] if rules else []
@@ -330,7 +331,7 @@ def _rule_object(text: str) -> Line:
 
 
 def limit_line(record: Recorded) -> Line:
-    """What a line says about an event that concerns limits, in the convention's words where it has some."""
+    """Return the fields of a line about an event that concerns limits, in the convention's words where it has any."""
     event = record.event
     match event:
         case WaitStarted():
