@@ -56,9 +56,9 @@ from backstay.headless.stream_json_input import (
 from backstay.headless.stream_json_output import StreamJson
 from backstay.logic.state.results import TurnResult
 from backstay.logic.text import show_invisible
-from backstay.runtime.bus import Item, follow
 from backstay.providers.recorded import PREFIX
 from backstay.providers.registry import full_name
+from backstay.runtime.bus import Item, follow
 from backstay.runtime.services import whole_text
 from backstay.session.options import Options
 from backstay.session.session import Prompt, Session
