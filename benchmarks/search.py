@@ -8,9 +8,8 @@ from pathlib import Path
 import anyio
 
 from backstay.ports import Confinement, Tool
-from backstay.tools.search.glob import make_glob
-from backstay.tools.search.grep import make_grep
-from backstay.tools.search.ripgrep import find_ripgrep
+from backstay.tools.ripgrep import find_ripgrep
+from backstay.tools.search import make_glob, make_grep
 from backstay.vocab.event import Event
 from benchmarks.frame import Aim, Bench, Figure, Row
 

@@ -1,5 +1,6 @@
 """Programs that are run for Backstay itself: bounded output, a deadline, and nothing left behind of what they started."""
 
+import resource
 import sys
 from pathlib import Path
 
@@ -100,7 +101,7 @@ async def test_files_are_bounded(tmp_path: Path) -> None:
         cwd=tmp_path,
         most=MOST,
         deadline_s=LONG_S,
-        largest_file=4096,
+        limits={resource.RLIMIT_FSIZE: 4096},
     )
 
     assert ran.code != 0
@@ -123,6 +124,7 @@ async def test_outer_9_what_git_started_ends_with_git_at_the_deadline(tmp_path: 
 
 
 FETCHING = """
+import resource
 import sys
 import anyio, httpx
 from backstay.tools.web.download import fetch

@@ -86,7 +86,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     testing 17
 
-    tools 36
+    tools 26
 
     vocab 1
 

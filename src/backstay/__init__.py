@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from backstay.tools.files.edit import edit_file
     from backstay.tools.files.read import read_file
     from backstay.tools.files.write import write_file
-    from backstay.tools.search.glob import make_glob
-    from backstay.tools.search.grep import make_grep
+    from backstay.tools.search import make_glob, make_grep
     from backstay.tools.shell.bash import make_bash
     from backstay.version import VERSION as __version__
     from backstay.vocab.errors import (
@@ -56,9 +55,9 @@ _HOME: Final = {
     "terminal_prompt": "cli.terminal_prompt",
     "tool": "tools.define",
     "edit_file": "tools.files.edit",
-    "make_glob": "tools.search.glob",
+    "make_glob": "tools.search",
     "read_file": "tools.files.read",
-    "make_grep": "tools.search.grep",
+    "make_grep": "tools.search",
     "make_bash": "tools.shell.bash",
     "write_file": "tools.files.write",
     "BackstayError": "vocab.errors",

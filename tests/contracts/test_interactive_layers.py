@@ -18,7 +18,7 @@ TRANSPORT = "headless/lines_transport.py"
 SEAM = ("registry", "catalog", "wrapper", "format", "recorded", "scripted", "http", "local")
 """What the library may know of providers: how one is found and wrapped, and what is in the box. No provider's own format."""
 ALLOWED = {
-    ("cli/doctor.py", "backstay.tools.search.ripgrep"),  # it says whether the search program is there
+    ("cli/doctor.py", "backstay.tools.ripgrep"),  # it says whether the search program is there
 }
 PUBLIC = ("session", "ports", "vocab", "wire")
 """What a transport may know."""
@@ -59,7 +59,7 @@ def test_nobody_goes_round_the_public_ways() -> None:
     [
         ("cli/root.py", "from backstay.session.session import Session"),
         ("cli/root.py", "def f():\n    import backstay.tools.files.read"),
-        ("cli/root.py", "from backstay.tools.search.ripgrep import find_ripgrep"),
+        ("cli/root.py", "from backstay.tools.ripgrep import find_ripgrep"),
         ("session/assemble.py", "from backstay.providers.anthropic import encode"),
         ("config/model_finder.py", "from backstay.providers import google"),
         ("runtime/runner.py", "from backstay.providers.registry import PROVIDERS"),

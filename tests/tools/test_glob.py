@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.search.glob import MOST, make_glob
-from backstay.tools.search.grep import shown_name
+from backstay.tools.search import MAX_NAMES, make_glob, quote_name
 from tests.tools.context import RecordingContext
 from tests.tools.trees import plant, ripgrep
 
@@ -49,7 +48,7 @@ async def test_the_files_are_those_of_rg_without_what_git_keeps_for_itself(
 ) -> None:
     flags = ["--hidden"] if hidden else []
     listed = ripgrep(tree, "--files", "--null", *flags, "-g", pattern).split(b"\0")[:-1]
-    expected = {shown_name(name) for name in listed if not name.startswith(b".git/")}
+    expected = {quote_name(name) for name in listed if not name.startswith(b".git/")}
 
     found = [line for line in (await _glob(tree, pattern, hidden=hidden)).text.split("\n") if not line.startswith("(")]
 
@@ -67,13 +66,13 @@ async def test_the_newest_come_first(tmp_path: Path) -> None:
 
 
 async def test_only_so_many_are_listed_and_the_rest_is_counted(tmp_path: Path) -> None:
-    for number in range(MOST + 5):
+    for number in range(MAX_NAMES + 5):
         (tmp_path / f"f{number}").touch()
 
     *names, note = (await _glob(tmp_path, "f*")).text.split("\n")
 
-    assert len(set(names)) == MOST
-    assert note == f"({MOST} of {MOST + 5} files, the newest first. Make the pattern narrower to see others.)"
+    assert len(set(names)) == MAX_NAMES
+    assert note == f"({MAX_NAMES} of {MAX_NAMES + 5} files, the newest first. Make the pattern narrower to see others.)"
 
 
 async def test_odd_names_are_shown_so_that_bash_can_use_them(tree: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from backstay.permissions import Withheld
 from backstay.ports import ToolOutput
-from backstay.tools.search.grep import TOTAL_CHARS, make_grep, shown_name
-from backstay.tools.search.ripgrep import MEMORY, run_ripgrep
+from backstay.tools.ripgrep import MEMORY, run_ripgrep
+from backstay.tools.search import TOTAL_CHARS, make_grep, quote_name
 from tests.tools.context import RecordingContext, until
 from tests.tools.trees import plant, ripgrep
 
@@ -39,7 +39,7 @@ def _stand_in(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def _as_shown(printed: bytes) -> str:
     """What rg printed, with odd names as they are shown and without the carriage returns of the files."""
     for odd in (b"caf\xe9.ts", b"two\nlines.ts"):
-        printed = printed.replace(odd, shown_name(odd).encode())
+        printed = printed.replace(odd, quote_name(odd).encode())
     return printed.replace(b"\r\n", b"\n").decode("utf-8", "replace").removesuffix("\n")
 
 

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from backstay.tools.search.ripgrep import find_ripgrep
+from backstay.tools.ripgrep import find_ripgrep
 
 TREE: Mapping[str, str] = {
     "README.md": "# Title\n\nneedle in the text\n",

@@ -257,7 +257,7 @@ def check_programs(here: Here) -> Iterator[Finding]:
 
 def _ripgrep(here: Here) -> Finding:
     from backstay.system.installation import hint_package
-    from backstay.tools.search.ripgrep import NoRipgrep, find_ripgrep
+    from backstay.tools.ripgrep import NoRipgrep, find_ripgrep
 
     try:
         found: str | None = find_ripgrep(str(here.cwd))

@@ -21,8 +21,7 @@ from backstay.tools.files.write import write_file
 from backstay.tools.notebook import notebook_edit
 from backstay.tools.paging import read_output
 from backstay.tools.patch.apply_patch import apply_patch
-from backstay.tools.search.glob import make_glob
-from backstay.tools.search.grep import make_grep
+from backstay.tools.search import make_glob, make_grep
 from backstay.tools.shell.background import BackgroundShells
 from backstay.tools.todo import write_todos
 from backstay.tools.web.fetch import make_web_fetch

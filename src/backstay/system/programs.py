@@ -38,12 +38,12 @@ async def run_program(
     given: bytes = b"",
     most: int,
     deadline_s: float,
-    largest_file: int | None = None,
+    limits: Mapping[int, int] = {},
     take: Callable[[bytes], bool] | None = None,
 ) -> Ran:
     """Run a program to its end and return what it said: at most `most` bytes of each stream, while the rest is read and dropped.
 
-    `given` is its standard input, `largest_file` the size of the files that it may write. `take` gets each piece of its standard
+    `given` is its standard input, `limits` its hard limits by kind (`resource.RLIMIT_...`). `take` gets each piece of its standard
     output instead; when it returns False, the program is killed. Raise `TimeoutError` when it has not ended and let go of its output
     by the deadline, and `OSError` when it cannot be started.
     """
@@ -59,8 +59,7 @@ async def run_program(
     over = False
     async with process:
         try:
-            if largest_file is not None:
-                _limit(process.pid, largest_file)
+            _limit(process.pid, limits)
             with anyio.fail_after(deadline_s):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_drain, process.stdout, out, process.pid)
@@ -126,8 +125,8 @@ def _kill(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _limit(pid: int, largest_file: int) -> None:
-    """Let the process, and those it starts, write no file without end."""
-    if hasattr(resource, "prlimit"):
+def _limit(pid: int, limits: Mapping[int, int]) -> None:
+    """Set limits of the process and of those that it starts."""
+    for kind, most in limits.items() if hasattr(resource, "prlimit") else ():
         with suppress(OSError):  # it may be over already
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (largest_file, largest_file))
+            resource.prlimit(pid, kind, (most, most))

@@ -3,7 +3,7 @@
 import codecs
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
 
@@ -13,8 +13,9 @@ from msgspec import Meta
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.system.files import replace_file
 from backstay.tools.define import tool
+from backstay.tools.files.target import Refused
 from backstay.tools.output import BoundedText
-from backstay.tools.search.ripgrep import NoRipgrep, matching_lines
+from backstay.tools.ripgrep import select_lines
 from backstay.vocab.errors import BackstayError
 
 LONGEST_ESCAPE: Final = 4096
@@ -163,8 +164,11 @@ def read_output(fetch: Fetch) -> Tool:
             text = f"This session has no output {output_id!r}. Take the id from the note in the shortened output."
             return ToolOutput(text=text, failed=True, code="not_found")
         lines = await anyio.to_thread.run_sync(_lines_of, raw)
-        numbers = await _chosen(lines, pattern, context.cwd)
-        return numbers if isinstance(numbers, ToolOutput) else _page(lines, numbers, offset, limit)
+        try:
+            numbers = await select_lines(lines, pattern, context.cwd) if pattern else range(len(lines))
+        except Refused as refused:
+            return refused.output
+        return _page(lines, numbers, offset, limit)
 
     return cast("Tool", read_page)
 
@@ -189,18 +193,7 @@ def _lines_of(raw: bytes) -> list[str]:
     return [line[at : at + LINE_CHARS] for line in lines for at in range(0, len(line) or 1, LINE_CHARS)]
 
 
-async def _chosen(lines: list[str], pattern: str, cwd: str) -> "list[int] | range | ToolOutput":
-    """The indexes of the lines that match, or what is wrong with the pattern."""
-    if not pattern:
-        return range(len(lines))
-    try:
-        found = await matching_lines(lines, pattern, cwd)
-    except NoRipgrep as exc:
-        return ToolOutput(text=str(exc), failed=True, code="no_ripgrep")
-    return ToolOutput(text=found, failed=True, code="bad_pattern") if isinstance(found, str) else found
-
-
-def _page(lines: list[str], numbers: "list[int] | range", offset: int, limit: int) -> ToolOutput:
+def _page(lines: list[str], numbers: Sequence[int], offset: int, limit: int) -> ToolOutput:
     left = [number for number in numbers if number >= offset - 1]
     if not left:
         text = f"Nothing from line {offset} on: the output has {len(lines)} lines, {len(numbers)} of them asked for."

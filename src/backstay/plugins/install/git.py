@@ -1,6 +1,7 @@
 """Fetches one commit of a stranger's repository: without a shell, hooks, submodules, filters, helpers or questions."""
 
 import os
+import resource
 import shutil
 from pathlib import Path
 from typing import Final
@@ -94,7 +95,7 @@ async def _git(
             env=_environment(folder, protocols),
             most=_MOST_WORDS,
             deadline_s=deadline_s,
-            largest_file=MOST_BYTES,
+            limits={resource.RLIMIT_FSIZE: MOST_BYTES},
             take=listing.take if listing is not None else None,
         )
     except TimeoutError:

@@ -17,9 +17,10 @@ from msgspec import Struct
 
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
+from backstay.tools.files.target import Refused
 from backstay.tools.output import BoundedText
 from backstay.tools.paging import Keep, SettledLines, TextDecoder, shown_in_part
-from backstay.tools.search.ripgrep import NoRipgrep, matching_lines
+from backstay.tools.ripgrep import select_lines
 from backstay.tools.shell.bash import LINGER_S, make_bash
 from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, start
 from backstay.tools.shell.processes import KILL_S, end_group, end_run, has_ended, watchable
@@ -109,10 +110,11 @@ class BackgroundShells:
         text = await anyio.to_thread.run_sync(shell.take)
         if pattern:
             lines = text.split("\n")
-            found = await _matching(lines, pattern, cwd)
-            if isinstance(found, ToolOutput):
+            try:
+                found = await select_lines(lines, pattern, cwd)
+            except Refused as refused:
                 shell.give_back(text)
-                return found
+                return refused.output
             text = "".join(f"{lines[number]}\n" for number in found)
         bounded = BoundedText()
         bounded.add(text)
@@ -267,14 +269,6 @@ class _Shell:
         self._over.set()
         if on_exit is not None:
             on_exit(EndedCommand(self.id, self._call, self.command, status, self.words))
-
-
-async def _matching(lines: list[str], pattern: str, cwd: str) -> list[int] | ToolOutput:
-    try:
-        found = await matching_lines(lines, pattern, cwd)
-    except NoRipgrep as exc:
-        return ToolOutput(text=str(exc), failed=True, code="no_ripgrep")
-    return ToolOutput(text=found, failed=True, code="bad_pattern") if isinstance(found, str) else found
 
 
 def _bash_output(shells: BackgroundShells) -> Tool:

@@ -1,1 +1,0 @@
-"""Grep and Glob."""
