@@ -62,8 +62,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     memory 14
 
-    permissions 84
-
     plugins 16
 
     ports.py 1

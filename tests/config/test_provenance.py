@@ -7,7 +7,7 @@ import pytest
 
 from backstay.config.layers import Layered
 from backstay.config.provenance import ELSEWHERE, UNKNOWN, Entry
-from backstay.permissions.rule_index import DEFAULT_RULES, open_book
+from backstay.permissions.rule_index import DEFAULT_RULES, index_rules
 from backstay.plugins.installed import read_enabling
 from backstay.vocab.errors import UserError
 from tests.config.world import World
@@ -263,7 +263,7 @@ def test_the_folders_of_instructions_may_be_read_beside_the_persons_rules_and_a_
     world.write(world.config, {"permissions": {"allow": ["Bash(make)"], "deny": ["Read(.claude/**)"]}})
     found = world.read()
 
-    book = open_book(found.rules, trusted=found.trust.trusted)
+    book = index_rules(found.rules, trusted=found.trust.trusted)
 
     assert [str(rule) for rule in book.allow.every] == ["Bash(make)", *map(str, DEFAULT_RULES)]
     assert {str(rule) for rule in DEFAULT_RULES} == {

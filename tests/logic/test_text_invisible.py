@@ -18,7 +18,7 @@ from backstay.logic.text import (
     strip_invisible,
 )
 from backstay.memory.memory import window
-from backstay.permissions.judge import hidden_in
+from backstay.permissions.judge import find_hidden_text
 from backstay.vocab.errors import BadId
 
 DRAWN = {chr(each) for each in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)}
@@ -50,14 +50,14 @@ ASTRAY = [
 @pytest.mark.parametrize("text", AT_HOME)
 def test_joiners_and_selectors_stay_where_scripts_and_emoji_need_them(text: str) -> None:
     assert strip_invisible(text) == show_invisible(text) == text
-    assert hidden_in({"command": f"ls '{text}.txt'", "file_path": text}) == ""
+    assert find_hidden_text({"command": f"ls '{text}.txt'", "file_path": text}) == ""
 
 
 @pytest.mark.parametrize("text", ASTRAY)
 def test_joiners_and_selectors_are_hidden_where_they_can_have_no_sense(text: str) -> None:
     assert strip_invisible(text) != text
     assert "<U+" in show_invisible(text)
-    assert hidden_in({"command": text})
+    assert find_hidden_text({"command": text})
 
 
 def test_every_control_and_format_character_is_hidden_unless_it_has_a_picture() -> None:
@@ -116,14 +116,14 @@ def test_house_4_1_everybody_shows_the_same_sign(who: str, character: str) -> No
 
 @pytest.mark.parametrize("character", HIDING)
 def test_house_4_1_no_name_of_a_session_has_them_and_every_command_with_them_asks(character: str) -> None:
-    assert hidden_in({"command": f"a{character}b"})
+    assert find_hidden_text({"command": f"a{character}b"})
     with pytest.raises(BadId):
         check_name(f"a{character}b")
 
 
 def test_a_carriage_return_is_hidden_in_an_argument_unless_it_ends_a_line() -> None:
-    assert hidden_in({"command": "git status\rrm x"})
-    assert hidden_in({"prompt": "one\r\ntwo\r\n"}) == ""
+    assert find_hidden_text({"command": "git status\rrm x"})
+    assert find_hidden_text({"prompt": "one\r\ntwo\r\n"}) == ""
 
 
 def test_lines_stay_lines() -> None:

@@ -81,19 +81,19 @@ def weighed(
     spec = spec_of(tool) if isinstance(tool, str) else tool
     call = Call(spec, arguments(spec.name, args))
     held = rules(allow=allow, ask=ask, deny=deny, source=source, root=root)
-    ground = CallSite(cwd=cwd, home=home, roots=roots, os=os, trusted=trusted, described=files is None)
+    call_site = CallSite(cwd=cwd, home=home, roots=roots, os=os, trusted=trusted, described=files is None)
     if files is not None:
         there = DescribedFiles(files, cwd, home, os)
-        paths, globs = paths_to_resolve(call, ground, held)
-        ground = msgspec.structs.replace(
-            ground,
+        paths, globs = paths_to_resolve(call, call_site, held)
+        call_site = msgspec.structs.replace(
+            call_site,
             links=there.links(paths),
             globs={each: there.match(each) for each in globs},
         )
     mark = fingerprint(spec.name, msgspec.json.encode(call.args).decode())
     return judge_call(
         call,
-        ground,
+        call_site,
         held,
         mode=mode,
         scope=scope,

@@ -178,12 +178,12 @@ _VALUES: list[object] = [
 
 def test_one_more_argument_never_takes_a_match_back() -> None:
     draw = random.Random(21)
-    ground = CallSite(cwd="/repo", home="/home/u")
+    call_site = CallSite(cwd="/repo", home="/home/u")
     for _ in range(3_000):
         args = {name: draw.choice(_VALUES) for name in draw.sample(("path", "paths", "q", "Path", "n"), 3)}
         fewer = dict(list(args.items())[:2])
         for pattern in ("path:secrets/**", "secrets/**", "path:17", "q:true"):
             rule = Rule.parse("deny", f"put({pattern})")
-            before = compare(rule, fewer, ground, by_name=False).match
-            after = compare(rule, args, ground, by_name=False).match
+            before = compare(rule, fewer, call_site, by_name=False).match
+            after = compare(rule, args, call_site, by_name=False).match
             assert _ORDER.index(after) >= _ORDER.index(before), (pattern, json.dumps(args))

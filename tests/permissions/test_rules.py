@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.permissions import Call, hidden, paths_to_resolve, spec_of
+from backstay.permissions import Call, is_hidden, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.wildcards import DEEP, MANY, ONE, meets, star_match
 from backstay.vocab.errors import UserError
@@ -78,11 +78,11 @@ def test_what_is_denied_is_left_out_of_what_is_found() -> None:
     held = rules(deny=["Read(.env)", "Edit(src/**)"], ask=["Read(docs/**)"])
     linked = CallSite(cwd="/repo", home="/home/u", links={"/repo/x": "/repo/.env"})
 
-    assert hidden("/repo/sub/.env", held, GROUND)
-    assert hidden("/repo/x", held, linked)
-    assert not hidden("/repo/x", held, GROUND)
-    assert not hidden("/repo/src/a.py", held, GROUND)
-    assert not hidden("/repo/docs/a.md", held, GROUND)
+    assert is_hidden("/repo/sub/.env", held, GROUND)
+    assert is_hidden("/repo/x", held, linked)
+    assert not is_hidden("/repo/x", held, GROUND)
+    assert not is_hidden("/repo/src/a.py", held, GROUND)
+    assert not is_hidden("/repo/docs/a.md", held, GROUND)
 
 
 @pytest.mark.parametrize(

@@ -333,8 +333,8 @@ def decide(case: CaseLine) -> Verdict:
 
     def weighed(args: dict[str, object], hook: HookVerdict | None = None) -> Verdict:
         call = Call(tool, args)
-        ground = ground_of(place, call, rules, trusted=said.trusted)
-        return judge_call(call, ground, rules, mode=mode, scope=said.scope, hook=hook)
+        call_site = call_site_of(place, call, rules, trusted=said.trusted)
+        return judge_call(call, call_site, rules, mode=mode, scope=said.scope, hook=hook)
 
     hook = _heard(said.hook) if said.hook is not None else None
     if hook is not None and not said.trusted and _SOURCES[said.source] in _BROUGHT:
@@ -390,17 +390,17 @@ def mode_of(said: RuleSet) -> Mode:
     return "default" if brought and not said.trusted and said.mode == "acceptEdits" else said.mode
 
 
-def ground_of(place: CasePlace, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> CallSite:
+def call_site_of(place: CasePlace, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> CallSite:
     """The ground of a call, with what its file system says about the paths of the call."""
-    ground = CallSite(
+    call_site = CallSite(
         cwd=place.cwd, home=place.home, roots=place.roots, os=place.system, shell=place.shell, trusted=trusted
     )
     if not place.fixture:
-        return msgspec.structs.replace(ground, described=True)
+        return msgspec.structs.replace(call_site, described=True)
     files = DescribedFiles(place.fixture, place.cwd, place.home, place.system)
-    paths, globs = paths_to_resolve(call, ground, rules)
+    paths, globs = paths_to_resolve(call, call_site, rules)
     return msgspec.structs.replace(
-        ground,
+        call_site,
         links=files.links(paths),
         globs={glob: files.match(glob) for glob in globs},
     )

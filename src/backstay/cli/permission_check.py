@@ -17,7 +17,7 @@ from backstay.config.settings import config_dir
 from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.lint import Complaint, command_kinds, lint_rules
-from backstay.permissions.tool_kinds import meant_tool
+from backstay.permissions.tool_kinds import guess_tool
 from backstay.sandbox import resolve_paths
 from backstay.sandbox.folders import data_dir, program_folders
 from backstay.session.apply_settings import read_and_apply
@@ -67,7 +67,7 @@ def check_here(wanted: Wanted, settings: Options) -> int:
     for each in lint_rules(deny=wanted.deny, ask=wanted.ask, allow=wanted.allow):
         if each.is_wrong and each.kind != "wide":
             warn(escape_terminal(f"--{each.decision} {each.rule!r}: {each.words}"))
-    if meant := meant_tool(wanted.tool):
+    if meant := guess_tool(wanted.tool):
         warn(
             escape_terminal(
                 f"No tool {wanted.tool!r} comes with backstay, so nobody knows what it does. Did you mean {meant!r}?"
@@ -78,17 +78,17 @@ def check_here(wanted: Wanted, settings: Options) -> int:
     running = program_folders((folder,), os.environ.get("PATH", ""), folder)
     trusted = wanted.trusted and bool(settings.trust)
     roots = tuple(os.path.realpath(each) for each in (folder, *settings.folders))
-    ground = CallSite(cwd=folder, home=str(Path.home()), roots=roots, os=SYSTEM, trusted=trusted, running=running)
+    call_site = CallSite(cwd=folder, home=str(Path.home()), roots=roots, os=SYSTEM, trusted=trusted, running=running)
     mode = cast(Mode, wanted.mode or settings.permission_mode or "default")
-    verdict = judge_call(call, _look(call, rules, ground), rules, mode=mode, scope=cast(FsScope, wanted.scope))
+    verdict = judge_call(call, _look(call, rules, call_site), rules, mode=mode, scope=cast(FsScope, wanted.scope))
     say(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())
     return 0
 
 
-def _look(call: Call, rules: tuple[Rule, ...], ground: CallSite) -> CallSite:
-    """`ground` with what the file system says about the call."""
-    paths, globs = paths_to_resolve(call, ground, rules)
-    return msgspec.structs.replace(ground, links=resolve_paths.look(paths), globs=resolve_paths.match(globs))
+def _look(call: Call, rules: tuple[Rule, ...], call_site: CallSite) -> CallSite:
+    """`call_site` with what the file system says about the call."""
+    paths, globs = paths_to_resolve(call, call_site, rules)
+    return msgspec.structs.replace(call_site, links=resolve_paths.look(paths), globs=resolve_paths.match(globs))
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):

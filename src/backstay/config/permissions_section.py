@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from backstay.config.json_document import MOST_WARNINGS
 from backstay.config.key_table import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
 from backstay.config.settings_reader import SettingsReader
-from backstay.permissions.tool_kinds import meant_tool
+from backstay.permissions.tool_kinds import guess_tool
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import MODES, Mode
@@ -160,7 +160,7 @@ def _rules(reader: SettingsReader, decision: Decision, texts: Sequence[str], whe
         rule, problem = _rule(decision, text)
         if rule is not None:
             found.append(rule)
-            meant = meant_tool(rule.tool) if decision != "allow" else ""
+            meant = guess_tool(rule.tool) if decision != "allow" else ""
             if meant.casefold() not in ("", rule.tool.casefold()):
                 words = (
                     f"has {text[:_LONGEST]!r}, which is about no tool that comes with backstay. Did you mean {meant!r}?"

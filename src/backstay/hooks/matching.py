@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from backstay.hooks.events import EVENTS
 from backstay.hooks.spec import HookSpec
-from backstay.permissions.tool_kinds import meant_tool
+from backstay.permissions.tool_kinds import guess_tool
 
 LONGEST_TEXT: Final = 256
 """Characters of a text that a pattern is tried against."""
@@ -226,7 +226,7 @@ def matcher_warning(event: str, matcher: str) -> str:
     for name in names_of(event, matcher) or ():
         if facts.tool and _SERVER.fullmatch(name):
             return f"{name!r} is the exact name of a tool, and matches none of the server's. Write '{name}__.*'."
-        if facts.tool and (meant := meant_tool(name)):
+        if facts.tool and (meant := guess_tool(name)):
             return f"{name!r} is the name of no tool that comes with backstay, so the hook is never due. Did you mean {meant!r}?"
     return ""
 

@@ -210,17 +210,17 @@ class FileReading:
         place = self.place
         if not place.denials:
             return False
-        from backstay.permissions import hidden  # noqa: PLC0415 - likewise
+        from backstay.permissions import is_hidden  # noqa: PLC0415 - likewise
         from backstay.permissions.call_site import CallSite  # noqa: PLC0415 - only denials need it
 
-        ground = CallSite(
+        call_site = CallSite(
             cwd=str(place.cwd),
             home=str(place.home),
             roots=(self._real(place.root),),
             os=self._system,
             trusted=place.trusted,
         )
-        return any(hidden(path, place.denials, ground) for path in paths)
+        return any(is_hidden(path, place.denials, call_site) for path in paths)
 
     @property
     def _system(self) -> Literal["darwin", "linux"]:
@@ -236,13 +236,13 @@ class FileReading:
 
         home = str(self.place.home)
         known = tuple(self._real(root) for root in roots or (self.place.config_dir, self.place.claude_dir))
-        ground = CallSite(cwd=known[0], home=home, roots=known, os=self._system)
+        call_site = CallSite(cwd=known[0], home=home, roots=known, os=self._system)
         for each in (Path(real), path):
             if each.name in _SETTINGS and (each.parent.name in _OWN_FOLDERS or each.parent == self.place.config_dir):
                 return each.name
             if ".git" in each.parts:
                 return ".git"
-        return sensitive((plain(real, self._system), plain(str(path), self._system)), ground)
+        return sensitive((plain(real, self._system), plain(str(path), self._system)), call_site)
 
 
 def _private_name(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from backstay.permissions.call_site import fingerprint, rules_digest
 from backstay.permissions.judge import judge_call, rule_about
-from backstay.permissions.paths_to_resolve import Withheld, hidden, paths_to_resolve, withheld
+from backstay.permissions.paths_to_resolve import Withheld, is_hidden, paths_to_resolve, withheld
 from backstay.permissions.tool_kinds import Call, spec_of
 from backstay.permissions.verdict import Part, Reason, Verdict
 
@@ -13,7 +13,7 @@ __all__ = [
     "Verdict",
     "Withheld",
     "fingerprint",
-    "hidden",
+    "is_hidden",
     "judge_call",
     "paths_to_resolve",
     "rule_about",

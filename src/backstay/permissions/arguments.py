@@ -73,17 +73,17 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 def compare(
-    rule: Rule, args: Mapping[str, object], ground: CallSite, *, by_name: bool, most: int = MOST_VALUES
+    rule: Rule, args: Mapping[str, object], call_site: CallSite, *, by_name: bool, most: int = MOST_VALUES
 ) -> Compared:
     """Compare a rule that has a pattern with arguments; `by_name` alone when something else reads the pattern too."""
     pattern = rule.pattern or ""
     name, colon, rest = pattern.partition(":")
     found = Compared("no")
     if colon and name.strip():
-        found = _over(rule, rest.strip(), args, ground, name.strip(), most)
+        found = _over(rule, rest.strip(), args, call_site, name.strip(), most)
     if found.match == "yes" or by_name:
         return found
-    other = _over(rule, pattern.strip(), args, ground, "", most)
+    other = _over(rule, pattern.strip(), args, call_site, "", most)
     return other if other.match != "no" else found
 
 
@@ -107,7 +107,7 @@ class _Object:
 _Value = str | int | float | _Object
 
 
-def _over(rule: Rule, pattern: str, args: Mapping[str, object], ground: CallSite, name: str, most: int) -> Compared:
+def _over(rule: Rule, pattern: str, args: Mapping[str, object], call_site: CallSite, name: str, most: int) -> Compared:
     """Compare one pattern with all values under a name, or with all values there are."""
     spelled = _path_rule(rule, pattern)
     doubt, size = "", 0
@@ -116,7 +116,7 @@ def _over(rule: Rule, pattern: str, args: Mapping[str, object], ground: CallSite
         if count >= most or size > MOST_TEXT:
             return Compared("maybe", "there is more in the arguments than is looked through")
         if isinstance(value, str):
-            if matches_text(pattern, value, folds=True) or _matches_path(spelled, value, ground):
+            if matches_text(pattern, value, folds=True) or _matches_path(spelled, value, call_site):
                 return Compared("yes")
         elif isinstance(value, _Object):
             doubt = doubt or f"the argument {name!r} has an object in it"
@@ -130,9 +130,9 @@ def _over(rule: Rule, pattern: str, args: Mapping[str, object], ground: CallSite
 
 def _values(args: Mapping[str, object], name: str) -> Iterator[_Value]:
     """Yield the names and values under a name, wherever it stands; under no name all, but for the names of the arguments."""
-    wanted = _folded(name)
+    wanted = _fold_name(name)
     todo: list[tuple[object, bool, bool]] = [
-        (each, not name or _folded(key) == wanted, True) for key, each in args.items()
+        (each, not name or _fold_name(key) == wanted, True) for key, each in args.items()
     ]
     while todo:
         value, meant, given = todo.pop()
@@ -142,24 +142,24 @@ def _values(args: Mapping[str, object], name: str) -> Iterator[_Value]:
             for key, each in value.items():
                 if meant:
                     yield key
-                todo.append((each, meant or _folded(key) == wanted, given))
+                todo.append((each, meant or _fold_name(key) == wanted, given))
         elif isinstance(value, list):
             todo += ((each, meant, given) for each in value)
         elif isinstance(value, str):
             if meant:
                 yield value
-            if (inner := _parsed(value)) is not None:
+            if (inner := _parse_json(value)) is not None:
                 todo.append((inner, meant, False))
         elif meant and isinstance(value, int | float):
             yield value
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     """A name as lenient tools compare it: `filePath` is `file_path`."""
     return _BETWEEN.sub("", name).casefold()
 
 
-def _parsed(text: str) -> object:
+def _parse_json(text: str) -> object:
     """The list or object that a text is in JSON, which some servers read by themselves; None when it is none."""
     if len(text) > MOST_TEXT or not text.lstrip().startswith(("[", "{")):
         return None
@@ -186,14 +186,14 @@ def _path_rule(rule: Rule, pattern: str) -> Rule:
     return msgspec.structs.replace(rule, pattern=pattern if named else f"./{pattern}")
 
 
-def _matches_path(rule: Rule, text: str, ground: CallSite) -> bool:
+def _matches_path(rule: Rule, text: str, call_site: CallSite) -> bool:
     """Whether a text is another spelling of a path that a pattern covers: `./a`, `b/../a`, from the root, in other letters."""
     found = _FILE_URI.match(text)
     written = unquote(text[found.end() :]) if found else text
-    if ground.os == "windows":
+    if call_site.os == "windows":
         written = written.replace("\\", "/")
     path = posixpath.normpath(written.strip() or ".")
     if not rule.pattern or len(path) > _LONGEST_PATH or "\n" in path:
         return False
-    pattern = path_pattern(rule, ground)
-    return any(pattern.covers(each) for each in locate(absolute(path, ground), ground).all)
+    pattern = path_pattern(rule, call_site)
+    return any(pattern.covers(each) for each in locate(absolute(path, call_site), call_site).all)

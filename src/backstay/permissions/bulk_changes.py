@@ -1,14 +1,16 @@
-"""Commands that read or take away everything below a folder, also what no word of theirs names."""
+"""Commands that read, move or remove everything below a folder, and what such a removal would take."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
 from backstay.permissions.call_site import Access, CallSite, Command, Script
-from backstay.permissions.mass_removal import literal_folder
+from backstay.permissions.context import JudgeContext
 from backstay.permissions.path_rules import shell_tokens
 from backstay.permissions.paths import ResolvedPath, locate, plain, within, workspace
+from backstay.permissions.sensitive_paths import critical
 from backstay.permissions.wildcards import meets
 
 _MOVERS_OF_FILES: Final = frozenset(("mv", "gmv", "install", "ginstall"))
@@ -46,15 +48,15 @@ def carries(name: str, rest: Arguments) -> bool:
 class Moves:
     """The places that a script fills, as its commands come."""
 
-    def __init__(self, script: Script, text: str, ground: CallSite) -> None:
-        self._ground = ground
+    def __init__(self, script: Script, text: str, call_site: CallSite) -> None:
+        self._call_site = call_site
         self._filled_by = dict[str, tuple[int, int, str]]()
         """Paths that are filled: by which command first, by which last, and the path as people know it."""
         self._again = _AGAIN.search(text) is not None
         self.links = any(name in _LINKERS for command in script.commands for name, _ in programs_of(command))
         """Whether a command of it makes links."""
         for number, command in enumerate(script.commands):
-            for place in self._filled(command):
+            for place in self._find_filled_paths(command):
                 for path in place.both:
                     first, _, name = self._filled_by.get(path, (number, number, place.lexical))
                     self._filled_by[path] = first, number, name
@@ -63,7 +65,7 @@ class Moves:
             self._first = min(first for first, _, _ in self._filled_by.values())
             self._last = max(last for _, last, _ in self._filled_by.values())
 
-    def reached(self, access: Access, number: int) -> str:
+    def find_filled_path(self, access: Access, number: int) -> str:
         """The place that the command with this number opens after another has filled it; empty when there is none."""
         if not access.known or not self._counts((self._first, self._last), number):
             return ""
@@ -83,36 +85,47 @@ class Moves:
 
     def _above(self, access: Access) -> list[str]:
         """The path of an access and of each folder above it, which are all that it may lie in."""
-        parts = plain(access.path, self._ground.os).split("/")
+        parts = plain(access.path, self._call_site.os).split("/")
         return ["", "/", *("/".join(parts[:end]) for end in range(2, len(parts) + 1))]
 
-    def _filled(self, command: Command) -> list[ResolvedPath]:
+    def _find_filled_paths(self, command: Command) -> list[ResolvedPath]:
         names = {name for name, rest in programs_of(command) if carries(name, rest)}
         if not names:
             return []
         writes = [each for each in command.accesses if each.kind == "write" and not each.redirect and each.known]
         if names & _UNPACKED_HERE:
-            writes = [Access(kind="write", path=self._ground.cwd), *(each for each in command.accesses if each.known)]
-        places = {each.path: locate(each.path, self._ground) for each in writes}
+            writes = [
+                Access(kind="write", path=self._call_site.cwd),
+                *(each for each in command.accesses if each.known),
+            ]
+        places = {each.path: locate(each.path, self._call_site) for each in writes}
         sure = {path for path in places if path.endswith("/")} if names <= _MOVERS_OF_FILES else set()
         # with a slash at its end it is a folder that is there already: what goes into it has a place of its own in the list
-        return [spot for path, spot in places.items() if not (path in sure and self._has_below(spot, places.values()))]
+        return [
+            resolved
+            for path, resolved in places.items()
+            if not (path in sure and self._has_below(resolved, places.values()))
+        ]
 
     @staticmethod
-    def _has_below(spot: ResolvedPath, others: Iterable[ResolvedPath]) -> bool:
-        return any(each.lexical.startswith(spot.lexical + "/") for each in others)
+    def _has_below(resolved: ResolvedPath, others: Iterable[ResolvedPath]) -> bool:
+        return any(each.lexical.startswith(resolved.lexical + "/") for each in others)
 
     def _by_link(self, access: Access) -> bool:
         """Whether a link lies on the way: what it leads to may be another thing once something was moved."""
         start = f"{literal_folder(access.path)}/_" if access.glob else access.path
-        spot = locate(start, self._ground)
-        here = plain(self._ground.cwd, self._ground.os)
-        led = f"{workspace(self._ground)[0]}{spot.lexical[len(here) :]}" if within(spot.lexical, (here,)) else ""
-        return spot.real not in (spot.lexical, led)
+        resolved = locate(start, self._call_site)
+        here = plain(self._call_site.cwd, self._call_site.os)
+        led = (
+            f"{workspace(self._call_site)[0]}{resolved.lexical[len(here) :]}"
+            if within(resolved.lexical, (here,))
+            else ""
+        )
+        return resolved.real not in (resolved.lexical, led)
 
     def _is_in(self, access: Access, place: str) -> bool:
         itself = access.kind != "list"
-        path = plain(access.path, self._ground.os)
+        path = plain(access.path, self._call_site.os)
         if ".." in access.path.split("/") and f"{place}/" in access.path:
             return True
         if not access.glob:
@@ -242,3 +255,117 @@ def _grep_descends(option: str | None, value: str) -> bool:
 def _begins(word: str, names: tuple[str, ...]) -> bool:
     """Whether a word is one of these options or the beginning of one."""
     return len(word) > 2 and any(name.startswith(word) for name in names)
+
+
+_NAMED: Final = frozenset(
+    f"-{test}" for test in ("name", "iname", "path", "ipath", "wholename", "iwholename", "regex", "iregex")
+)
+_AGES: Final = frozenset(("-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin"))
+_OLDER: Final = re.compile(r"\+[1-9]\d*")
+_LARGER: Final = re.compile(r"\+[1-9]\d*[kMGTP]|0[a-zA-Z]?")
+_FOLDERS: Final = frozenset(
+    (".git", ".github", ".gitlab", ".vscode", ".idea", ".claude", ".backstay", ".husky", ".circleci", ".config")
+)
+"""Names with a dot that are folders."""
+_NOT: Final = ("!", "-not")
+_CLASS: Final = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]])*\]")
+_WIDE_CLASS: Final = re.compile(r"\[[!^]|a-z|:(?:alnum|alpha|lower|graph|print):", re.IGNORECASE)
+
+
+def literal_folder(glob: str) -> str:
+    """The folder that a pattern starts at: what stands before its first wildcard."""
+    parts = glob.split("/")
+    wild = next((number for number, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
+    return "/".join(parts[:wild])
+
+
+def describe_loss(context: JudgeContext, glob: str) -> str:
+    """What a removal of all that a pattern stands for would take: the contents of a dear folder, or folders of the root."""
+    start = literal_folder(glob)
+    resolved = context.locate(start or "/")
+    if "/" in resolved.both:
+        return "folders of the root"
+    rest = glob[len(start) + 1 :].split("/")
+    lost = critical(resolved, context.call_site) if all(map(_is_wide, rest)) else ""
+    return f"all that is in {lost}" if lost else ""
+
+
+def is_picked(command: Command | None, resolved: ResolvedPath, context: JudgeContext) -> bool:
+    """Whether `find` removes only what some test picks, in the working folder and not in one above it or of the system."""
+    if command is None or not command.layers:
+        return False
+    words = [word or "" for word in command.layers[-1].words]
+    own = resolved.lexical == plain(context.call_site.cwd, context.call_site.os)
+    return own and "find" in words[0] and all(_picks(branch, resolved) for branch in _branches(words[1:]))
+
+
+def may_pick(command: Command | None, path: str, rule: str) -> bool:
+    """Whether a removal that reaches a path may take it or what is below it: `find` takes only what its tests let through."""
+    words = [word or "" for word in command.layers[-1].words] if command is not None and command.layers else [""]
+    if not words[0].endswith("find") or "-delete" not in words:
+        return True
+    name = rule.rstrip("/").rpartition("/")[2]
+    if "." not in name or name in _FOLDERS or "**" in name:
+        return True  # it may be about a folder, and the tests about what is in it
+    return any(_lets_through(branch, path) for branch in _branches(words[1 : words.index("-delete")]))
+
+
+def _lets_through(tests: list[str], path: str) -> bool:
+    """Whether a file may pass tests that must all hold. A test that is not understood lets everything through."""
+    if "-empty" in tests and "-type" in tests and "d" in tests:
+        return False
+    return all(
+        before in _NOT
+        or test not in ("-name", "-iname", "-path", "-wholename")
+        or "\\" in pattern
+        or "[" in pattern
+        or fnmatchcase(
+            (path if "name" not in test or "whole" in test else path.rpartition("/")[2]).lower(), _from_here(pattern)
+        )
+        for before, test, pattern in zip(["", *tests], tests, [*tests[1:], ""], strict=False)
+    )
+
+
+def _from_here(pattern: str) -> str:
+    return f"*{pattern.lower().removeprefix('.')}" if pattern.startswith("./") else pattern.lower()
+
+
+def _is_wide(part: str) -> bool:
+    """Whether a part of a pattern may stand for every name, or nearly."""
+    seen = _CLASS.sub(lambda found: "*" if _WIDE_CLASS.search(found[0]) else "x", part)
+    return set(seen) <= set("*.?")
+
+
+def _branches(words: Sequence[str]) -> Iterator[list[str]]:
+    branch: list[str] = []
+    for word in words:
+        if word in ("-o", "-or", ","):
+            yield branch
+            branch = []
+        else:
+            branch.append(word)
+    yield branch
+
+
+def _picks(words: list[str], resolved: ResolvedPath) -> bool:
+    for at, word in enumerate(words):
+        before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
+        if before in _NOT:
+            if word == "(":
+                return False
+            continue
+        if word in _NAMED and _has_literal(after.replace(resolved.lexical, ""), regex="regex" in word):
+            return True
+        if (word in _AGES and _OLDER.fullmatch(after)) or (word == "-size" and _LARGER.fullmatch(after)):
+            return True
+        if word == "-empty" or word.startswith("-newer"):
+            return True
+    return False
+
+
+def _has_literal(pattern: str, *, regex: bool) -> bool:
+    """Whether a pattern asks for at least one letter or digit."""
+    text = _CLASS.sub("", pattern)
+    if regex:
+        text = re.sub(r"\\\w|.[*?]|\{[^}]*\}", "", text)
+    return any(char.isalnum() for char in text)

@@ -90,7 +90,7 @@ _QUOTING: Final = re.compile(r"[\"'\\]|\\\n")
 
 Match = Literal["no", "maybe", "yes"]
 
-Vouch = Literal["no", "rule", "bare", "whole"]
+Allowance = Literal["no", "rule", "bare", "whole"]
 """What a rule says for a command: nothing, its pattern covers it, it allows every command, or it is this very text."""
 
 
@@ -230,7 +230,7 @@ def _names(text: str, program: str, *, folds: bool) -> bool:
     )
 
 
-def allowed(rule: Rule, command: Command, script: Script, text: str) -> Vouch:
+def find_allowance(rule: Rule, command: Command, script: Script, text: str) -> Allowance:
     """What a rule that allows says for a command.
 
     The outermost program counts, or one behind programs that change nothing about what they run. An assignment that steers a program

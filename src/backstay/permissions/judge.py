@@ -17,13 +17,13 @@ from backstay.logic.text import HIDDEN
 from backstay.permissions.arguments import MOST_VALUES, Compared, compare, matches_text, texts_in
 from backstay.permissions.bounds import beyond
 from backstay.permissions.call_site import Access, CallSite, Command, Script, fingerprint
-from backstay.permissions.case import JudgeContext
-from backstay.permissions.judge_files import FileAccess, weigh_touch
-from backstay.permissions.judge_shell import weigh_script
-from backstay.permissions.judge_web import weigh_fetch, weigh_lookup
+from backstay.permissions.context import JudgeContext
+from backstay.permissions.judge_files import FileAccess, judge_access
+from backstay.permissions.judge_shell import judge_script
+from backstay.permissions.judge_web import judge_fetch, judge_lookup
 from backstay.permissions.path_rules import literal_end, path_pattern
 from backstay.permissions.paths import FREE_TO_READ
-from backstay.permissions.rule_index import is_about, naming, open_book
+from backstay.permissions.rule_index import index_rules, is_about, naming
 from backstay.permissions.searches import read_by, search_of
 from backstay.permissions.sensitive_paths import glob_meets, sensitive
 from backstay.permissions.suggested_rules import MOST, is_whole_command, naming_offer
@@ -38,59 +38,59 @@ USUAL_AGENT: Final = "general-purpose"
 _SEPARATORS: Final = re.compile(r"[/\\]")
 
 
-def weigh_other(case: JudgeContext, text: str | None) -> list[Finding]:
+def judge_other(context: JudgeContext, text: str | None) -> list[Finding]:
     """What the policy says about a call by its tool, and by the one argument that a pattern may be about."""
-    name = case.call.tool.name
-    ruled = [finding for finding in (_ruled(case, text),) if finding is not None]
-    if case.form.kind == "person":
+    name = context.call.tool.name
+    ruled = [finding for finding in (_judge_by_pattern(context, text),) if finding is not None]
+    if context.form.kind == "person":
         return [*ruled, Finding(name, "ask", "tool", "it asks the person something", "hard")]
-    if planned := _planned(case):
+    if planned := _judge_in_plan_mode(context):
         return [*ruled, planned]
-    if rule := _allowed(case, text):
+    if rule := _find_allow_rule(context, text):
         return [*ruled, Finding(name, "allow", "rule", f"allowed by the rule {str(rule)!r}")]
-    return [*ruled, _by_kind(case)]
+    return [*ruled, _by_kind(context)]
 
 
-def _ruled(case: JudgeContext, text: str | None) -> Finding | None:
+def _judge_by_pattern(context: JudgeContext, text: str | None) -> Finding | None:
     """Rules that deny or ask about a child or a skill by its name."""
-    name = case.call.tool.name
-    if not case.form.is_read:
+    name = context.call.tool.name
+    if not context.form.is_read:
         return None  # its arguments were compared already
-    for side in (case.book.deny, case.book.ask):
+    for side in (context.rules.deny, context.rules.ask):
         for rule in side.every:
-            if rule.pattern is not None and is_about(rule, name) and _may_be_about(rule.pattern, case, text):
+            if rule.pattern is not None and is_about(rule, name) and _may_be_about(rule.pattern, context, text):
                 if rule.decision == "deny":
                     return Finding(name, "deny", "rule", f"denied by the rule {str(rule)!r}")
                 return Finding(name, "ask", "rule", f"the rule {str(rule)!r} asks", "hard")
     return None
 
 
-def _may_be_about(pattern: str, case: JudgeContext, text: str | None) -> bool:
+def _may_be_about(pattern: str, context: JudgeContext, text: str | None) -> bool:
     text = None if text is None else text.strip()
-    if not text and case.form.kind == "agent" and case.call.args.get(case.form.main) in (None, text):
+    if not text and context.form.kind == "agent" and context.call.args.get(context.form.main) in (None, text):
         text = USUAL_AGENT
     return (
         text is None
-        or matches_text(pattern, _skilled(case, text), folds=True)
+        or matches_text(pattern, _skill_text(context, text), folds=True)
         or matches_text(pattern, text, folds=True)
     )
 
 
-def _allowed(case: JudgeContext, text: str | None) -> Rule | None:
-    for rule in case.book.allow.every:
-        if not is_about(rule, case.call.tool.name):
+def _find_allow_rule(context: JudgeContext, text: str | None) -> Rule | None:
+    for rule in context.rules.allow.every:
+        if not is_about(rule, context.call.tool.name):
             continue
         if rule.pattern is None:
             return rule
-        if text is not None and case.form.kind != "mcp" and _covers(rule.pattern, case, text):
+        if text is not None and context.form.kind != "mcp" and _covers(rule.pattern, context, text):
             return rule
     return None
 
 
-def _covers(pattern: str, case: JudgeContext, text: str) -> bool:
-    if not case.form.is_read and pattern != text and _climbs(text):
+def _covers(pattern: str, context: JudgeContext, text: str) -> bool:
+    if not context.form.is_read and pattern != text and _climbs(text):
         return False
-    return matches_text(pattern, _skilled(case, text))
+    return matches_text(pattern, _skill_text(context, text))
 
 
 def _climbs(text: str) -> bool:
@@ -98,25 +98,25 @@ def _climbs(text: str) -> bool:
     return ".." in _SEPARATORS.split(text)
 
 
-def _skilled(case: JudgeContext, text: str) -> str:
+def _skill_text(context: JudgeContext, text: str) -> str:
     """A skill's name with what it is given, as rules write it: `Skill(deploy staging)`."""
-    given = case.call.args.get("args")
-    return f"{text} {given}" if case.form.kind == "skill" and isinstance(given, str) and given else text
+    given = context.call.args.get("args")
+    return f"{text} {given}" if context.form.kind == "skill" and isinstance(given, str) and given else text
 
 
-def _planned(case: JudgeContext) -> Finding | None:
-    tool = case.call.tool
-    if case.mode != "plan" or tool.effect == "pure" or case.form.kind in ("agent", "notes", "skill"):
+def _judge_in_plan_mode(context: JudgeContext) -> Finding | None:
+    tool = context.call.tool
+    if context.mode != "plan" or tool.effect == "pure" or context.form.kind in ("agent", "notes", "skill"):
         return None
-    if case.form.kind == "mcp":
+    if context.form.kind == "mcp":
         return Finding(tool.name, "ask", "mode", "it may change things, and the mode is plan", "hard")
     return Finding(tool.name, "deny", "mode", f"{tool.name} may change things, and the mode is plan")
 
 
-def _by_kind(case: JudgeContext) -> Finding:
-    tool = case.call.tool
+def _by_kind(context: JudgeContext) -> Finding:
+    tool = context.call.tool
     name = tool.name
-    match case.form.kind:
+    match context.form.kind:
         case "notes":
             return Finding(name, "allow", "tool", "it keeps notes of the session, nothing else")
         case "agent" if not tool.asks:
@@ -135,28 +135,28 @@ def _by_kind(case: JudgeContext) -> Finding:
     return Finding(name, "ask", "tool", f"{name} {doing}, and nobody can say which", "soft")
 
 
-def brought(case: JudgeContext, script: Script | None) -> dict[Taint, str]:
+def taints_of_call(context: JudgeContext, script: Script | None) -> dict[Taint, str]:
     """The taints of one call, and what brings each, in words."""
-    tool = case.call.tool
+    tool = context.call.tool
     found: dict[Taint, str] = dict.fromkeys(tool.taints, f"the tool {tool.name}")
-    kind = case.form.kind
+    kind = context.form.kind
     if kind == "mcp":
         found["untrusted"] = f"the tool {tool.name}"
         if tool.effect != "pure":
             found["outside"] = f"the tool {tool.name}"
     if kind in ("fetch", "lookup"):
         found["untrusted"] = found["outside"] = f"the tool {tool.name}"
-    if not case.ground.trusted and kind in ("read", "search", "shell"):
+    if not context.call_site.trusted and kind in ("read", "search", "shell"):
         found["untrusted"] = "a workspace that is not trusted"
     if script is not None:
         for command in dict.fromkeys(script.commands):
-            found |= _touched(case, command.accesses, command)
+            found |= _taints_of_files(context, command.accesses, command)
         if reaching := [command for command in script.commands if command.network]:
-            found["untrusted"] = found["outside"] = f"{_named_sources(reaching[0])} uses the network"
-    elif kind in ("read", "edit", "patch", "search") and not beyond(case.call, case.form):
-        accesses = file_accesses(case.call, case.form, case.ground) or ()
-        found |= _touched(case, accesses, None)
-        shows = [each for each in accesses if each.kind == "read" and kind == "search" and _shows_named(case, each)]
+            found["untrusted"] = found["outside"] = f"{_name_program(reaching[0])} uses the network"
+    elif kind in ("read", "edit", "patch", "search") and not beyond(context.call, context.form):
+        accesses = file_accesses(context.call, context.form, context.call_site) or ()
+        found |= _taints_of_files(context, accesses, None)
+        shows = [each for each in accesses if each.kind == "read" and kind == "search" and _shows_named(context, each)]
         if shows:
             found["private"] = f"files below {shows[0].path!r}"
     return found
@@ -171,48 +171,50 @@ def meeting(now: Mapping[Taint, str]) -> str:
 _BEFORE: Final = "met before in this session"
 
 
-def _named_sources(command: Command) -> str:
+def _name_program(command: Command) -> str:
     words = command.layers[-1].words if command.layers else ()
     return repr(words[0]) if words and words[0] else "a command"
 
 
-def _shows_named(case: JudgeContext, access: Access) -> bool:
+def _shows_named(context: JudgeContext, access: Access) -> bool:
     """Whether a search would show a sensitive file below a folder because a rule of the person names it."""
-    folder, side = case.locate(access.path).lexical, case.book.allow
-    looks_at_hidden = bool(case.call.args.get("hidden") or case.call.args.get("glob"))
+    folder, side = context.locate(access.path).lexical, context.rules.allow
+    looks_at_hidden = bool(context.call.args.get("hidden") or context.call.args.get("glob"))
     rules = [rule for rule in (*side.reads, *side.edits) if rule.source not in ("project", "local", "default")]
     return any(
-        sensitive((named,), case.ground)
-        and path_pattern(rule, case.ground).may_reach_below(folder)
+        sensitive((named,), context.call_site)
+        and path_pattern(rule, context.call_site).may_reach_below(folder)
         and (looks_at_hidden or "/." not in named.removeprefix(folder))
         for rule in rules
-        if (named := literal_end(rule, case.ground))
+        if (named := literal_end(rule, context.call_site))
     )
 
 
-def _touched(case: JudgeContext, accesses: Iterable[Access], command: Command | None) -> dict[Taint, str]:
+def _taints_of_files(context: JudgeContext, accesses: Iterable[Access], command: Command | None) -> dict[Taint, str]:
     found: dict[Taint, str] = {}
     for access in accesses:
         if not access.known:
             continue
-        spot = case.locate(access.path)
+        resolved = context.locate(access.path)
         changes = access.kind in ("write", "remove")
-        if changes and not spot.inside and spot.lexical not in FREE_TO_READ:
+        if changes and not resolved.inside and resolved.lexical not in FREE_TO_READ:
             found["outside"] = f"{access.path!r} lies outside the workspace"
-        if access.kind == "read" and (sensitive(spot.all, case.ground) or _shows_sensitive(case, access, command)):
+        if access.kind == "read" and (
+            sensitive(resolved.all, context.call_site) or _shows_sensitive(context, access, command)
+        ):
             found["private"] = f"{access.path!r}"
     return found
 
 
-def _shows_sensitive(case: JudgeContext, access: Access, command: Command | None) -> bool:
+def _shows_sensitive(context: JudgeContext, access: Access, command: Command | None) -> bool:
     """Whether a command reads something sensitive that it does not name, or may."""
-    search = search_of(access, command, case.ground)
-    below = read_by(search, case.ground) if search is not None else ()
-    named = case.ground.globs.get(access.path) if access.glob else ()
-    if below is None or below or any(sensitive(case.locate(path).all, case.ground) for path in named or ()):
+    search = search_of(access, command, context.call_site)
+    below = read_by(search, context.call_site) if search is not None else ()
+    named = context.call_site.globs.get(access.path) if access.glob else ()
+    if below is None or below or any(sensitive(context.locate(path).all, context.call_site) for path in named or ()):
         return True
-    looked = case.ground.described or named is not None
-    return access.glob and not named and glob_meets("sensitive", access.path, case.ground, looked=looked)
+    looked = context.call_site.described or named is not None
+    return access.glob and not named and glob_meets("sensitive", access.path, context.call_site, looked=looked)
 
 
 _NOTHING: Final = Finding("nothing", "allow", "mode", "it does nothing")
@@ -231,15 +233,15 @@ class Consents(msgspec.Struct, frozen=True):
 
 def resolve_asks(findings: list[Finding], consents: Consents) -> list[Finding]:
     """Answer each question that somebody may answer. What is denied stays denied."""
-    return [finding if finding.decision != "ask" else _answered(finding, consents) for finding in findings]
+    return [finding if finding.decision != "ask" else _answer(finding, consents) for finding in findings]
 
 
-def conclude(case: JudgeContext, settled: list[Finding], taints: frozenset[Taint]) -> Verdict:
+def conclude(context: JudgeContext, settled: list[Finding], taints: frozenset[Taint]) -> Verdict:
     """The verdict: the strictest of what is left."""
     last = strictest(settled or [_NOTHING])
     decision, detail, reason = last.decision, last.detail, last.reason
     asks = decision == "ask"
-    unasked = asks and case.mode == "dontAsk"
+    unasked = asks and context.mode == "dontAsk"
     if unasked:
         decision, detail = "deny", f"{detail}; and the mode never asks"
     return Verdict(
@@ -250,11 +252,11 @@ def conclude(case: JudgeContext, settled: list[Finding], taints: frozenset[Taint
         offers=_offers(settled) if asks else (),
         unasked=unasked,
         taints=tuple(sorted(taints)),
-        needs_person=case.form.kind == "person",
+        needs_person=context.form.kind == "person",
     )
 
 
-def _answered(finding: Finding, consents: Consents) -> Finding:
+def _answer(finding: Finding, consents: Consents) -> Finding:
     if consents.approved:
         return replace(finding, decision="allow", reason="grant", detail="a person allowed this call")
     if consents.granted and finding.hold != "hard":
@@ -293,7 +295,7 @@ _CONTENT_KEYS: Final = frozenset(
 """Arguments that become the text of files: marks that scripts and emoji need are at home there."""
 
 
-def hidden_in(args: dict[str, object]) -> str:
+def find_hidden_text(args: dict[str, object]) -> str:
     """What is hidden in the arguments of a call, in words; empty when nothing is."""
     for key, content in args.items():
         pattern = _CONTENT if key in _CONTENT_KEYS else HIDDEN
@@ -310,7 +312,7 @@ _TRIFECTA: Final[frozenset[Taint]] = frozenset(("untrusted", "private", "outside
 
 def judge_call(
     call: Call,
-    ground: CallSite,
+    call_site: CallSite,
     rules: Sequence[Rule],
     *,
     mode: Mode,
@@ -327,47 +329,49 @@ def judge_call(
     `approved` the fingerprint of the call that a person said yes to just now.
     """
     written = (*rules, *granted)
-    case = JudgeContext(call, form_of(call), ground, open_book(written, trusted=ground.trusted), mode, scope)
-    script = script_of(case)
+    context = JudgeContext(call, form_of(call), call_site, index_rules(written, trusted=call_site.trusted), mode, scope)
+    script = script_of(context)
     own = _fingerprint(call) if grants or approved else ""
     consents = Consents(mode, hook, granted=own in grants, approved=bool(own) and own == approved)
-    settled = _settled(case, script, consents)
-    brings = brought(case, script)
+    settled = _judge_parts(context, script, consents)
+    brings = taints_of_call(context, script)
     taints = frozenset(brings)
     if taints and taint | taints == _TRIFECTA and not consents.approved:
         settled.append(Finding(call.tool.name, "ask", "taint", meeting(brings), "hard"))
-        return conclude(case, settled, taints)
-    verdict = conclude(case, settled, taints)
+        return conclude(context, settled, taints)
+    verdict = conclude(context, settled, taints)
     if verdict.offers or not (verdict.decision == "ask" or verdict.unasked):
         return verdict
-    for texts in _missing(case, script, settled):
+    for texts in _missing(context, script, settled):
         added = [Rule.parse("allow", text, source="person") for text in texts]
-        book = open_book((*written, *added), trusted=ground.trusted)
-        again = _settled(msgspec.structs.replace(case, book=book), script, consents)
+        rule_index = index_rules((*written, *added), trusted=call_site.trusted)
+        again = _judge_parts(msgspec.structs.replace(context, rules=rule_index), script, consents)
         if all(finding.decision == "allow" for finding in again):
             return msgspec.structs.replace(verdict, remedies=texts)
     return verdict
 
 
-def _settled(case: JudgeContext, script: Script | None, consents: Consents) -> list[Finding]:
-    return resolve_asks([*findings_about(case, script), *_hidden(case), *_hooked(case, consents.hook)], consents)
+def _judge_parts(context: JudgeContext, script: Script | None, consents: Consents) -> list[Finding]:
+    return resolve_asks(
+        [*findings_about(context, script), *_judge_hidden_text(context), *_judge_hook(context, consents.hook)], consents
+    )
 
 
-def findings_about(case: JudgeContext, script: Script | None) -> list[Finding]:
+def findings_about(context: JudgeContext, script: Script | None) -> list[Finding]:
     """What the rules and the mode say about each part of a call; `script` is the command of one that has a command."""
-    if words := beyond(case.call, case.form):
-        return [*_named(case, whole=True), _too_large(case, words)]
-    return [*_named(case), *_looked_into(case, script)]
+    if words := beyond(context.call, context.form):
+        return [*_judge_by_name(context, whole=True), _too_large(context, words)]
+    return [*_judge_by_name(context), *_judge_by_kind(context, script)]
 
 
-def _missing(case: JudgeContext, script: Script | None, settled: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
+def _missing(context: JudgeContext, script: Script | None, settled: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
     """Rules that could answer all questions about a call if the person wrote them; none that are too many to look at."""
     asked = [finding for finding in settled if finding.decision == "ask"]
     if any(finding.hold == "hard" for finding in asked):
         return
     offered = [finding.offers[0] for finding in asked if finding.offers]
-    named = [*_naming(case, script)] if any(finding.reason == "sensitive" for finding in asked) else []
-    text = text_of(case.call, case.form) or ""
+    named = [*_naming(context, script)] if any(finding.reason == "sensitive" for finding in asked) else []
+    text = text_of(context.call, context.form) or ""
     exact = [f"Bash({text})"] if script is not None and is_whole_command(text, script) else []
     files = [each for each in offered if not each.startswith("Bash(")]
     for texts in ((*offered, *named), (*exact, *files, *named) if exact else ()):
@@ -375,22 +379,24 @@ def _missing(case: JudgeContext, script: Script | None, settled: Sequence[Findin
             yield found
 
 
-def _naming(case: JudgeContext, script: Script | None) -> Iterator[str]:
+def _naming(context: JudgeContext, script: Script | None) -> Iterator[str]:
     """Rules that name the sensitive files of a call, which no wider rule allows."""
     touched: Iterable[tuple[Access, Command | None]]
     if script is not None:
         touched = ((access, command) for command in script.commands for access in command.accesses)
     else:
-        accesses = file_accesses(case.call, case.form, case.ground) if case.form.kind in _OF_FILES else ()
+        accesses = (
+            file_accesses(context.call, context.form, context.call_site) if context.form.kind in _OF_FILES else ()
+        )
         touched = ((access, None) for access in accesses or ())
     for access, command in touched:
-        paths = [*case.ground.globs.get(access.path, ())] if access.glob else [*filter(None, (access.path,))]
-        if (search := search_of(access, command, case.ground)) is not None:
-            paths += read_by(search, case.ground) or ()
-        for spot in map(case.locate, paths):
-            if sensitive(spot.all, case.ground):
+        paths = [*context.call_site.globs.get(access.path, ())] if access.glob else [*filter(None, (access.path,))]
+        if (search := search_of(access, command, context.call_site)) is not None:
+            paths += read_by(search, context.call_site) or ()
+        for resolved in map(context.locate, paths):
+            if sensitive(resolved.all, context.call_site):
                 tool = "Edit" if access.kind in ("write", "remove") else "Read"
-                yield from filter(None, (naming_offer(tool, spot, case.ground),))
+                yield from filter(None, (naming_offer(tool, resolved, context.call_site),))
 
 
 _OF_FILES: Final = ("read", "edit", "patch", "search")
@@ -403,28 +409,32 @@ def _fingerprint(call: Call) -> str:
         return ""
 
 
-def script_of(case: JudgeContext) -> Script | None:
+def script_of(context: JudgeContext) -> Script | None:
     """The command of a call that has one, read; None when it is too long to be read."""
-    text = text_of(case.call, case.form) if case.form.kind == "shell" else None
-    if text is None or beyond(case.call, case.form):
+    text = text_of(context.call, context.form) if context.form.kind == "shell" else None
+    if text is None or beyond(context.call, context.form):
         return None
     from backstay.permissions.shell import read_command  # noqa: PLC0415 - the grammar loads when the first command is read
 
-    return read_command(text, case.ground)
+    return read_command(text, context.call_site)
 
 
-def _named(case: JudgeContext, *, whole: bool = False) -> list[Finding]:
+def _judge_by_name(context: JudgeContext, *, whole: bool = False) -> list[Finding]:
     """Rules that deny or ask about every call of a tool, or about its arguments. With `whole`, only the former."""
-    sides = [(naming(side, case.call.tool.name) if side.every else ()) for side in (case.book.deny, case.book.ask)]
+    sides = [
+        (naming(side, context.call.tool.name) if side.every else ()) for side in (context.rules.deny, context.rules.ask)
+    ]
     rules = [rule for side in sides for rule in side if rule.pattern is None or not whole]
-    return [finding for rule in rules if (finding := _by_rule(rule, case, len(rules))) is not None]
+    return [finding for rule in rules if (finding := _by_rule(rule, context, len(rules))) is not None]
 
 
-def _by_rule(rule: Rule, case: JudgeContext, among: int) -> Finding | None:
-    name = case.call.tool.name
+def _by_rule(rule: Rule, context: JudgeContext, among: int) -> Finding | None:
+    name = context.call.tool.name
     found = _EVERY
     if rule.pattern is not None:
-        found = compare(rule, case.call.args, case.ground, by_name=case.form.is_read, most=MOST_VALUES // among)
+        found = compare(
+            rule, context.call.args, context.call_site, by_name=context.form.is_read, most=MOST_VALUES // among
+        )
     match found.match:
         case "no":
             return None
@@ -440,52 +450,56 @@ def _by_rule(rule: Rule, case: JudgeContext, among: int) -> Finding | None:
 _EVERY: Final = Compared("yes")
 
 
-def _looked_into(case: JudgeContext, script: Script | None) -> list[Finding]:
-    text = text_of(case.call, case.form)
-    match case.form.kind:
+def _judge_by_kind(context: JudgeContext, script: Script | None) -> list[Finding]:
+    text = text_of(context.call, context.form)
+    match context.form.kind:
         case "shell":
-            return weigh_script(case, text, script) if text is not None and script is not None else [_unclear(case)]
+            return (
+                judge_script(context, text, script) if text is not None and script is not None else [_unclear(context)]
+            )
         case "read" | "edit" | "patch" | "search":
-            accesses = file_accesses(case.call, case.form, case.ground)
-            return [weigh_touch(case, FileAccess(each)) for each in accesses] if accesses else [_unclear(case)]
+            accesses = file_accesses(context.call, context.form, context.call_site)
+            return [judge_access(context, FileAccess(each)) for each in accesses] if accesses else [_unclear(context)]
         case "fetch":
-            return [weigh_fetch(case, text)] if text is not None else [_unclear(case)]
+            return [judge_fetch(context, text)] if text is not None else [_unclear(context)]
         case "lookup":
-            return [weigh_lookup(case, text)]
+            return [judge_lookup(context, text)]
         case _:
-            return weigh_other(case, text)
+            return judge_other(context, text)
 
 
-def _unclear(case: JudgeContext) -> Finding:
-    detail = f"the arguments of {case.call.tool.name} do not say what it would do"
-    return Finding(case.call.tool.name, "ask", "arguments", detail, "hard" if case.form.kind == "shell" else "firm")
+def _unclear(context: JudgeContext) -> Finding:
+    detail = f"the arguments of {context.call.tool.name} do not say what it would do"
+    return Finding(
+        context.call.tool.name, "ask", "arguments", detail, "hard" if context.form.kind == "shell" else "firm"
+    )
 
 
-def _too_large(case: JudgeContext, words: str) -> Finding:
+def _too_large(context: JudgeContext, words: str) -> Finding:
     """What is denied or asked about may be in it; where nothing is, whoever bypasses permissions may run it."""
-    side = case.book
-    about = side.guards or any(naming(each, case.call.tool.name) for each in (side.deny, side.ask))
-    held: Hold = "hard" if about or case.mode == "plan" else "firm"
-    return Finding(case.call.tool.name, "ask", "arguments", f"the call is too large to be judged: {words}", held)
+    side = context.rules
+    about = side.guards or any(naming(each, context.call.tool.name) for each in (side.deny, side.ask))
+    held: Hold = "hard" if about or context.mode == "plan" else "firm"
+    return Finding(context.call.tool.name, "ask", "arguments", f"the call is too large to be judged: {words}", held)
 
 
-def _hidden(case: JudgeContext) -> list[Finding]:
-    found = hidden_in(case.call.args)
-    return [Finding(case.call.tool.name, "ask", "arguments", found, "firm")] if found else []
+def _judge_hidden_text(context: JudgeContext) -> list[Finding]:
+    found = find_hidden_text(context.call.args)
+    return [Finding(context.call.tool.name, "ask", "arguments", found, "firm")] if found else []
 
 
-def _hooked(case: JudgeContext, hook: HookVerdict | None) -> list[Finding]:
+def _judge_hook(context: JudgeContext, hook: HookVerdict | None) -> list[Finding]:
     if hook is None:
         return []
     said = f": {hook.reason}" if hook.reason else ""
     if hook.decision == "deny" or hook.blocked:
-        return [Finding(case.call.tool.name, "deny", "hook", f"a hook refused the call{said}")]
+        return [Finding(context.call.tool.name, "deny", "hook", f"a hook refused the call{said}")]
     if hook.decision == "ask":
-        return [Finding(case.call.tool.name, "ask", "hook", f"a hook wants the call to be asked for{said}", "hard")]
+        return [Finding(context.call.tool.name, "ask", "hook", f"a hook wants the call to be asked for{said}", "hard")]
     return []
 
 
-def rule_about(rule_text: str, tool: str, args: Mapping[str, object], ground: CallSite) -> bool:
+def rule_about(rule_text: str, tool: str, args: Mapping[str, object], call_site: CallSite) -> bool:
     """Whether a rule, as it is written, is about a call. What cannot be read or told is a yes.
 
     It is read as one that denies would be: at every layer of a command, for every file that a command touches, in any spelling.
@@ -495,10 +509,10 @@ def rule_about(rule_text: str, tool: str, args: Mapping[str, object], ground: Ca
     except UserError:
         return True
     call = Call(spec_of(tool), dict(args))
-    book = open_book((rule,), trusted=True)
-    case = JudgeContext(call, form_of(call), ground, book, "default", "project")
-    unclear = bool(naming(book.deny, tool)) or (case.form.kind == "shell" and book.guards)
-    return any(_says_yes(finding, unclear) for finding in findings_about(case, script_of(case)))
+    rule_index = index_rules((rule,), trusted=True)
+    context = JudgeContext(call, form_of(call), call_site, rule_index, "default", "project")
+    unclear = bool(naming(rule_index.deny, tool)) or (context.form.kind == "shell" and rule_index.guards)
+    return any(_says_yes(finding, unclear) for finding in findings_about(context, script_of(context)))
 
 
 def _says_yes(finding: Finding, unclear: bool) -> bool:

@@ -10,16 +10,29 @@ from typing import Final
 
 import msgspec
 
-from backstay.permissions.bulk_changes import carries, programs_of
+from backstay.permissions.bulk_changes import carries, describe_loss, is_picked, literal_folder, may_pick, programs_of
 from backstay.permissions.call_site import Access, Command
-from backstay.permissions.case import JudgeContext
-from backstay.permissions.command_rules import Vouch
-from backstay.permissions.mass_removal import is_picked, literal_folder, lost_by, may_pick
+from backstay.permissions.command_rules import Allowance
+from backstay.permissions.context import JudgeContext
 from backstay.permissions.path_rules import allows, forbids, literal_end, path_pattern
 from backstay.permissions.paths import FREE, FREE_TO_READ, ResolvedPath
 from backstay.permissions.rule_index import Side
-from backstay.permissions.searches import from_the_root, handed_over, met_by, read_by, search_of, taken_by
-from backstay.permissions.sensitive_paths import critical, device, glob_meets, holds_protected, protected, sensitive
+from backstay.permissions.searches import (
+    find_taken_files,
+    from_the_root,
+    glob_of_handed_files,
+    match_rules,
+    read_by,
+    search_of,
+)
+from backstay.permissions.sensitive_paths import (
+    critical,
+    device,
+    find_protected,
+    glob_meets,
+    holds_protected,
+    sensitive,
+)
 from backstay.permissions.suggested_rules import path_offers
 from backstay.permissions.verdict import Finding, Hold, Reason, strictest
 from backstay.permissions.wildcards import may_climb
@@ -39,7 +52,7 @@ class FileAccess(msgspec.Struct, frozen=True):
 
     access: Access
     command: Command | None = None
-    vouch: Vouch = "no"
+    allowance: Allowance = "no"
     """What the rules say for the command."""
 
     @property
@@ -59,301 +72,324 @@ class FileAccess(msgspec.Struct, frozen=True):
         return f"{does} {self.access.written or self.access.path or 'a file that is not known yet'}"
 
 
-def weigh_touch(case: JudgeContext, touch: FileAccess) -> Finding:
+def judge_access(context: JudgeContext, file: FileAccess) -> Finding:
     """What the policy says about one access."""
-    access = touch.access
+    access = file.access
     if not access.known:
-        return _unknown(case, touch)
+        return _unknown(context, file)
     if access.glob:
-        return _expanded(case, touch)
-    spot = case.locate(access.path)
-    if spot.lexical in _free(touch) and "\x00" not in access.path:
-        return _allow(touch, "path", f"{spot.lexical} may be used by anybody")
-    return strictest([_placed(case, touch, spot), *_elsewhere(case, touch)])
+        return _judge_glob(context, file)
+    resolved = context.locate(access.path)
+    if resolved.lexical in _free(file) and "\x00" not in access.path:
+        return _allow(file, "path", f"{resolved.lexical} may be used by anybody")
+    return strictest([_judge_path(context, file, resolved), *_elsewhere(context, file)])
 
 
-def _elsewhere(case: JudgeContext, touch: FileAccess) -> list[Finding]:
+def _elsewhere(context: JudgeContext, file: FileAccess) -> list[Finding]:
     """The file that `git show REVISION:path` means when the working folder is not the root of the repository."""
-    meant = from_the_root(touch.access, touch.command, case.ground)
-    found = case.ground.globs.get(meant) if meant else ()
-    if found is None and not case.ground.described:
-        return [Finding(touch.what, "ask", "path", "nobody can say which folder git takes it from", "firm")]
-    return [_placed(case, touch, case.locate(path)) for path in found or ()]
+    meant = from_the_root(file.access, file.command, context.call_site)
+    found = context.call_site.globs.get(meant) if meant else ()
+    if found is None and not context.call_site.described:
+        return [Finding(file.what, "ask", "path", "nobody can say which folder git takes it from", "firm")]
+    return [_judge_path(context, file, context.locate(path)) for path in found or ()]
 
 
-def _free(touch: FileAccess) -> Collection[str]:
+def _free(file: FileAccess) -> Collection[str]:
     """The devices that anybody may use. Those of a tool that reads files would be our own."""
-    if touch.by_tool:
+    if file.by_tool:
         return ("/dev/null",)
-    return FREE if touch.changes else FREE_TO_READ
+    return FREE if file.changes else FREE_TO_READ
 
 
-def _placed(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Finding:
+def _judge_path(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> Finding:
     """Deny, what is critical, plan, ask, what is sensitive, protected or odd, allow, the mode: in this order."""
-    if "\x00" in touch.access.path:
-        return Finding(touch.what, "deny", "arguments", "a path with a NUL byte in it names no file: leave it out")
-    if denied := _ruled(case.book.deny, case, touch, spot):
-        if touch.changes and touch.access.deep:  # as for what it reads below a folder
-            detail = f"it puts something at {spot.lexical!r}, which the rule {str(denied)!r} denies"
-            return Finding(touch.what, "ask", "rule", detail, "hard")
-        if touch.access.perhaps:
-            detail = f"it may {'remove' if touch.changes else 'read'} {spot.lexical!r}, which the rule {str(denied)!r} denies"
-            return Finding(touch.what, "ask", "rule", detail, "hard")
-        return Finding(touch.what, "deny", "rule", f"{spot.lexical!r} is denied by the rule {str(denied)!r}")
+    if "\x00" in file.access.path:
+        return Finding(file.what, "deny", "arguments", "a path with a NUL byte in it names no file: leave it out")
+    if denied := _find_rule(context.rules.deny, context, file, resolved):
+        if file.changes and file.access.deep:  # as for what it reads below a folder
+            detail = f"it puts something at {resolved.lexical!r}, which the rule {str(denied)!r} denies"
+            return Finding(file.what, "ask", "rule", detail, "hard")
+        if file.access.perhaps:
+            detail = f"it may {'remove' if file.changes else 'read'} {resolved.lexical!r}, which the rule {str(denied)!r} denies"
+            return Finding(file.what, "ask", "rule", detail, "hard")
+        return Finding(file.what, "deny", "rule", f"{resolved.lexical!r} is denied by the rule {str(denied)!r}")
     if (
-        touch.access.kind == "remove"
-        and (lost := critical(spot, case.ground))
-        and not is_picked(touch.command, spot, case)
+        file.access.kind == "remove"
+        and (lost := critical(resolved, context.call_site))
+        and not is_picked(file.command, resolved, context)
     ):
-        return Finding(touch.what, "deny", "critical", f"this would remove {lost}, {spot.lexical!r}")
-    if touch.changes and device(spot):
-        return Finding(touch.what, "deny", "critical", f"{spot.lexical!r} is a disk or memory, not a file")
-    if case.mode == "plan" and touch.changes:
-        return Finding(touch.what, "deny", "mode", f"the mode is plan: {spot.lexical!r} is not changed")
-    if asked := _ruled(case.book.ask, case, touch, spot):
-        return Finding(touch.what, "ask", "rule", f"the rule {str(asked)!r} asks about {spot.lexical!r}", "hard")
-    return _special(case, touch, spot) or _usual(case, touch, spot)
+        return Finding(file.what, "deny", "critical", f"this would remove {lost}, {resolved.lexical!r}")
+    if file.changes and device(resolved):
+        return Finding(file.what, "deny", "critical", f"{resolved.lexical!r} is a disk or memory, not a file")
+    if context.mode == "plan" and file.changes:
+        return Finding(file.what, "deny", "mode", f"the mode is plan: {resolved.lexical!r} is not changed")
+    if asked := _find_rule(context.rules.ask, context, file, resolved):
+        return Finding(file.what, "ask", "rule", f"the rule {str(asked)!r} asks about {resolved.lexical!r}", "hard")
+    return _special(context, file, resolved) or _usual(context, file, resolved)
 
 
-def _special(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Finding | None:
-    if not touch.access.glob and (met := _reaches_denied(case, touch)):
+def _special(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> Finding | None:
+    if not file.access.glob and (met := _reaches_denied(context, file)):
         return met
-    place = protected(spot, case.ground) if touch.changes or touch.access.rewrites else ""
-    if not place and touch.access.kind == "write" and any(carries(*each) for each in programs_of(touch.command)):
-        place = holds_protected(spot, case.ground)
+    place = find_protected(resolved, context.call_site) if file.changes or file.access.rewrites else ""
+    if not place and file.access.kind == "write" and any(carries(*each) for each in programs_of(file.command)):
+        place = holds_protected(resolved, context.call_site)
     if place:
         return Finding(
-            touch.what,
+            file.what,
             "ask",
             "protected",
-            f"{spot.lexical!r} is protected ({place}): it decides what runs, or what an agent does",
+            f"{resolved.lexical!r} is protected ({place}): it decides what runs, or what an agent does",
             "firm",
         )
-    if touch.access.kind != "list" and (place := sensitive(spot.all, case.ground)) and not _named(case, touch, spot):
-        return Finding(touch.what, "ask", "sensitive", f"{spot.lexical!r} may hold secrets ({place})", "firm")
-    if spot.odd:
-        return Finding(touch.what, "ask", "path", f"{touch.access.path!r} cannot be judged: {spot.odd}", "firm")
-    return None if touch.access.glob else _reaches_sensitive(case, touch)
+    if (
+        file.access.kind != "list"
+        and (place := sensitive(resolved.all, context.call_site))
+        and not _is_named_by_rule(context, file, resolved)
+    ):
+        return Finding(file.what, "ask", "sensitive", f"{resolved.lexical!r} may hold secrets ({place})", "firm")
+    if resolved.odd:
+        return Finding(file.what, "ask", "path", f"{file.access.path!r} cannot be judged: {resolved.odd}", "firm")
+    return None if file.access.glob else _reaches_sensitive(context, file)
 
 
-def _usual(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Finding:
-    side = case.book.allow
-    changes = touch.changes or (bool(touch.access.rewrites) and not spot.inside)
-    rule = allows(side.edits if changes else (*side.reads, *side.edits), spot, case.ground)
-    if rule is None and spot.inside and touch.by_tool:
-        rule = _own_rule(case, touch)
-    if rule is None and spot.inside and touch.changes and touch.access.redirect:
+def _usual(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> Finding:
+    side = context.rules.allow
+    changes = file.changes or (bool(file.access.rewrites) and not resolved.inside)
+    rule = allows(side.edits if changes else (*side.reads, *side.edits), resolved, context.call_site)
+    if rule is None and resolved.inside and file.by_tool:
+        rule = _own_rule(context, file)
+    if rule is None and resolved.inside and file.changes and file.access.redirect:
         rule = side.edit_all
     if rule is not None:
-        return _allow(touch, "rule", f"{spot.lexical!r} is allowed by the rule {str(rule)!r}")
-    if not spot.inside:
-        return _outside(case, touch, spot)
-    if not touch.changes:
-        return _allow(touch, "mode", f"{spot.lexical!r} is in the workspace")
-    if case.mode in ("acceptEdits", "bypassPermissions"):
-        return _allow(touch, "mode", f"the mode accepts edits, and {spot.lexical!r} is in the workspace")
-    if touch.vouch in ("whole", "bare") or (touch.vouch != "no" and not touch.access.redirect):
-        return _allow(touch, "rule", "the rule that allows the command covers files of the workspace")
-    if touch.command is not None and touch.command.does == "edits" and not touch.access.redirect:
-        return _allow(touch, "mode", "the command is asked for")
+        return _allow(file, "rule", f"{resolved.lexical!r} is allowed by the rule {str(rule)!r}")
+    if not resolved.inside:
+        return _outside(context, file, resolved)
+    if not file.changes:
+        return _allow(file, "mode", f"{resolved.lexical!r} is in the workspace")
+    if context.mode in ("acceptEdits", "bypassPermissions"):
+        return _allow(file, "mode", f"the mode accepts edits, and {resolved.lexical!r} is in the workspace")
+    if file.allowance in ("whole", "bare") or (file.allowance != "no" and not file.access.redirect):
+        return _allow(file, "rule", "the rule that allows the command covers files of the workspace")
+    if file.command is not None and file.command.does == "edits" and not file.access.redirect:
+        return _allow(file, "mode", "the command is asked for")
     return Finding(
-        touch.what, "ask", "mode", f"{spot.lexical!r} would be changed", "soft", path_offers("Edit", spot, case.ground)
+        file.what,
+        "ask",
+        "mode",
+        f"{resolved.lexical!r} would be changed",
+        "soft",
+        path_offers("Edit", resolved, context.call_site),
     )
 
 
-def _outside(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Finding:
-    changes = touch.changes or bool(touch.access.rewrites)
+def _outside(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> Finding:
+    changes = file.changes or bool(file.access.rewrites)
     if not changes:
-        if case.scope == "full":
-            return _allow(touch, "mode", "the scope is full: reading is free")
-        runs = touch.command is not None and touch.command.does == "runs" and not touch.access.redirect
-        if touch.vouch in ("whole", "bare") or (touch.vouch == "rule" and runs):
-            return _allow(touch, "rule", "the rule that allows the command covers what it reads")
-    away = spot.lexical if spot.lexical == spot.real else f"{spot.lexical} (which leads to {spot.real})"
+        if context.scope == "full":
+            return _allow(file, "mode", "the scope is full: reading is free")
+        runs = file.command is not None and file.command.does == "runs" and not file.access.redirect
+        if file.allowance in ("whole", "bare") or (file.allowance == "rule" and runs):
+            return _allow(file, "rule", "the rule that allows the command covers what it reads")
+    away = (
+        resolved.lexical
+        if resolved.lexical == resolved.real
+        else f"{resolved.lexical} (which leads to {resolved.real})"
+    )
     name = "Edit" if changes else "Read"
     return Finding(
-        touch.what, "ask", "path", f"{away!r} is outside the workspace", "soft", path_offers(name, spot, case.ground)
+        file.what,
+        "ask",
+        "path",
+        f"{away!r} is outside the workspace",
+        "soft",
+        path_offers(name, resolved, context.call_site),
     )
 
 
-def _unknown(case: JudgeContext, touch: FileAccess) -> Finding:
-    access, command = touch.access, touch.command
-    guarded = _path_rules(case)
+def _unknown(context: JudgeContext, file: FileAccess) -> Finding:
+    access, command = file.access, file.command
+    guarded = _path_rules(context)
     if access.kind == "remove":
         detail = "what it removes is not known before it runs: it may be everything"
-        return Finding(touch.what, "ask", "critical", detail, "hard")
-    if touch.changes and case.mode == "plan":
-        return Finding(touch.what, "deny", "mode", "the mode is plan: nothing is changed")
+        return Finding(file.what, "ask", "critical", detail, "hard")
+    if file.changes and context.mode == "plan":
+        return Finding(file.what, "deny", "mode", "the mode is plan: nothing is changed")
     runs = command is not None and command.does == "runs" and not access.redirect
-    if not touch.changes and ((runs and not _is_fed(touch)) or touch.vouch in ("whole", "bare")) and not guarded:
-        return _allow(touch, "rule", "which file it reads is up to the command")
+    if not file.changes and ((runs and not _is_fed(file)) or file.allowance in ("whole", "bare")) and not guarded:
+        return _allow(file, "rule", "which file it reads is up to the command")
     held: Hold = "hard" if guarded else "soft"
-    return Finding(touch.what, "ask", "path", f"{touch.what}: which one is not known before it runs", held)
+    return Finding(file.what, "ask", "path", f"{file.what}: which one is not known before it runs", held)
 
 
-def _is_fed(touch: FileAccess) -> bool:
+def _is_fed(file: FileAccess) -> bool:
     """Whether `xargs` gives the program its operands: a rule for the program says nothing about files that nobody has seen."""
-    return touch.command is not None and any((layer.words[0] or "").endswith("xargs") for layer in touch.command.layers)
+    return file.command is not None and any((layer.words[0] or "").endswith("xargs") for layer in file.command.layers)
 
 
-def _expanded(case: JudgeContext, touch: FileAccess) -> Finding:
+def _judge_glob(context: JudgeContext, file: FileAccess) -> Finding:
     """A pattern that the shell expands: every file that it matched, or what it could match."""
-    access = touch.access
-    seen = case.ground.globs.get(access.path, case.ground.globs.get(handed_over(access)))
+    access = file.access
+    seen = context.call_site.globs.get(access.path, context.call_site.globs.get(glob_of_handed_files(access)))
     found = seen or ()
     aimed = access.kind == "write" and not found and not _WILD.isdisjoint(access.written)
-    if (access.redirect and touch.changes) or aimed:
-        return Finding(touch.what, "ask", "path", f"{access.written!r} stands for files that are not known yet", "soft")
-    if access.kind == "remove" and (lost := lost_by(case, access.path)):
-        return Finding(touch.what, "deny", "critical", f"this would remove {lost}")
+    if (access.redirect and file.changes) or aimed:
+        return Finding(file.what, "ask", "path", f"{access.written!r} stands for files that are not known yet", "soft")
+    if access.kind == "remove" and (lost := describe_loss(context, access.path)):
+        return Finding(file.what, "deny", "critical", f"this would remove {lost}")
     if access.split and any(_PARTED.search(path) for path in found):
         detail = f"{access.written!r} stands for a name with blanks, which would be taken for several"
-        return Finding(touch.what, "ask", "path", detail, "soft")
+        return Finding(file.what, "ask", "path", detail, "soft")
     if "/" not in access.written and any(path.rpartition("/")[2].startswith("-") for path in found):
         detail = f"{access.written!r} stands for a name that a program may take for an option"
-        return Finding(touch.what, "ask", "path", detail, "soft")
-    below = [each for each in (_reaches_denied(case, touch), _reaches_sensitive(case, touch)) if each is not None]
+        return Finding(file.what, "ask", "path", detail, "soft")
+    below = [each for each in (_reaches_denied(context, file), _reaches_sensitive(context, file)) if each is not None]
     if found:
-        return strictest([*(_placed(case, touch, case.locate(path)) for path in found), *below])
-    if seen is None and not case.ground.described:
-        return strictest([_unseen(case, touch), _could_match(case, touch), *below])
+        return strictest([*(_judge_path(context, file, context.locate(path)) for path in found), *below])
+    if seen is None and not context.call_site.described:
+        return strictest([_unseen(context, file), _could_match(context, file), *below])
     if _WILD.isdisjoint(access.path) and seen is not None:
-        return _allow(touch, "path", f"there is no file {access.written!r}")
-    return strictest([_could_match(case, touch), *below])
+        return _allow(file, "path", f"there is no file {access.written!r}")
+    return strictest([_could_match(context, file), *below])
 
 
-def _unseen(case: JudgeContext, touch: FileAccess) -> Finding:
+def _unseen(context: JudgeContext, file: FileAccess) -> Finding:
     """A pattern that nobody could look up: a link may be among what it matches, to anywhere."""
-    held: Hold = "hard" if _path_rules(case) else "firm"
-    detail = f"what {touch.access.written!r} stands for is too much to be looked at, or not read alike by every shell"
-    return Finding(touch.what, "ask", "path", detail, held)
+    held: Hold = "hard" if _path_rules(context) else "firm"
+    detail = f"what {file.access.written!r} stands for is too much to be looked at, or not read alike by every shell"
+    return Finding(file.what, "ask", "path", detail, held)
 
 
-def _could_match(case: JudgeContext, touch: FileAccess) -> Finding:
-    start = literal_folder(touch.access.path)
-    led = case.locate(f"{start}/_").real.removesuffix("/_") + touch.access.path[len(start) :]
-    found = [_could_be(case, touch, path) for path in dict.fromkeys((touch.access.path, led))]
-    return next((each for each in found if each is not None), None) or _behind(case, touch, start)
+def _could_match(context: JudgeContext, file: FileAccess) -> Finding:
+    start = literal_folder(file.access.path)
+    led = context.locate(f"{start}/_").real.removesuffix("/_") + file.access.path[len(start) :]
+    found = [_could_be(context, file, path) for path in dict.fromkeys((file.access.path, led))]
+    return next((each for each in found if each is not None), None) or _behind(context, file, start)
 
 
-def _could_be(case: JudgeContext, touch: FileAccess, path: str) -> Finding | None:
-    for side, name in ((case.book.deny, "denies"), (case.book.ask, "asks about")):
-        for rule in _about(side, touch):
-            if rule.pattern is not None and path_pattern(rule, case.ground).may_cover(path):
-                detail = f"{touch.access.written!r} could stand for a file that the rule {str(rule)!r} {name}"
-                return Finding(touch.what, "ask", "rule", detail, "hard")
-    looked = case.ground.described or touch.access.path in case.ground.globs
-    if touch.access.kind != "list" and glob_meets("sensitive", path, case.ground, looked=looked):
+def _could_be(context: JudgeContext, file: FileAccess, path: str) -> Finding | None:
+    for side, name in ((context.rules.deny, "denies"), (context.rules.ask, "asks about")):
+        for rule in _about(side, file):
+            if rule.pattern is not None and path_pattern(rule, context.call_site).may_cover(path):
+                detail = f"{file.access.written!r} could stand for a file that the rule {str(rule)!r} {name}"
+                return Finding(file.what, "ask", "rule", detail, "hard")
+    looked = context.call_site.described or file.access.path in context.call_site.globs
+    if file.access.kind != "list" and glob_meets("sensitive", path, context.call_site, looked=looked):
         return Finding(
-            touch.what, "ask", "sensitive", f"{touch.access.written!r} could stand for a file with secrets", "firm"
+            file.what, "ask", "sensitive", f"{file.access.written!r} could stand for a file with secrets", "firm"
         )
-    if touch.changes and glob_meets("protected", path, case.ground):
+    if file.changes and glob_meets("protected", path, context.call_site):
         return Finding(
-            touch.what, "ask", "protected", f"{touch.access.written!r} could stand for a protected file", "firm"
+            file.what, "ask", "protected", f"{file.access.written!r} could stand for a protected file", "firm"
         )
     return None
 
 
-def _behind(case: JudgeContext, touch: FileAccess, start: str) -> Finding:
-    if any(map(may_climb, touch.access.path[len(start) :].split("/"))):
-        return Finding(touch.what, "ask", "path", f"{touch.access.written!r} leads nobody knows where", "firm")
-    return _placed(case, touch, case.locate(f"{start}/_"))
+def _behind(context: JudgeContext, file: FileAccess, start: str) -> Finding:
+    if any(map(may_climb, file.access.path[len(start) :].split("/"))):
+        return Finding(file.what, "ask", "path", f"{file.access.written!r} leads nobody knows where", "firm")
+    return _judge_path(context, file, context.locate(f"{start}/_"))
 
 
-def _reaches_denied(case: JudgeContext, touch: FileAccess) -> Finding | None:
+def _reaches_denied(context: JudgeContext, file: FileAccess) -> Finding | None:
     """A command that reads, takes away or replaces all of a folder in which something is denied.
 
     The search tools leave that out by themselves.
     """
-    access, command, rules = touch.access, touch.command, case.book.deny
-    reads = search_of(access, command, case.ground), rules.reads, "goes through"
-    takes = taken_by(access, command, case.ground), rules.edits, "changes all of"
+    access, command, rules = file.access, file.command, context.rules.deny
+    reads = search_of(access, command, context.call_site), rules.reads, "goes through"
+    takes = find_taken_files(access, command, context.call_site), rules.edits, "changes all of"
     for search, denied, does in (reads, takes):
         if search is None:
             continue
-        met = met_by(search, denied, case.ground)
+        met = match_rules(search, denied, context.call_site)
         if search.place.which == "taken" and met is not None:
             met = [(path, rule) for path, rule in met if may_pick(command, path, rule.pattern or "")]
         if met is None or met:
             what = f"rule {str(met[0][1])!r} denies {met[0][0]!r}" if met else "rules may deny more than can be told"
             detail = f"it {does} {access.written or search.place.folder!r}, where the {what}"
             detail += ", now or in the past" if search.place.past else ""
-            return Finding(touch.what, "ask", "rule", detail, "hard")
+            return Finding(file.what, "ask", "rule", detail, "hard")
     return None
 
 
-def _reaches_sensitive(case: JudgeContext, touch: FileAccess) -> Finding | None:
+def _reaches_sensitive(context: JudgeContext, file: FileAccess) -> Finding | None:
     """A command that reads all of a folder in which something sensitive is; the search tools leave that out by themselves."""
-    search = search_of(touch.access, touch.command, case.ground)
-    found = read_by(search, case.ground) if search is not None else ()
+    search = search_of(file.access, file.command, context.call_site)
+    found = read_by(search, context.call_site) if search is not None else ()
     if found is None:
-        detail = f"{touch.access.written!r} may hold files with secrets: not all of it could be looked through"
-        return Finding(touch.what, "ask", "sensitive", detail, "firm")
-    kept = [path for path in found if _is_kept(case, touch, case.locate(path))]
+        detail = f"{file.access.written!r} may hold files with secrets: not all of it could be looked through"
+        return Finding(file.what, "ask", "sensitive", detail, "firm")
+    kept = [path for path in found if _is_kept(context, file, context.locate(path))]
     if not kept:
         return None
     more = f" and {len(kept) - _SHOWN} more" if len(kept) > _SHOWN else ""
     detail = f"it would read {', '.join(map(repr, kept[:_SHOWN]))}{more}, which may hold secrets"
-    return Finding(touch.what, "ask", "sensitive", detail, "firm")
+    return Finding(file.what, "ask", "sensitive", detail, "firm")
 
 
-def _is_kept(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> bool:
+def _is_kept(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> bool:
     """Whether no rule of the person names a file that was found. A link that leads to a sensitive one is named by none."""
-    return not (sensitive(spot.all, case.ground) and _named(case, touch, spot))
+    return not (sensitive(resolved.all, context.call_site) and _is_named_by_rule(context, file, resolved))
 
 
-def _ruled(side: Side, case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Rule | None:
+def _find_rule(side: Side, context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> Rule | None:
     """The rule that forbids an access or asks about it. One about reading a file is about writing it too."""
-    rules = _about(side, touch)
-    found = forbids(rules, spot, case.ground) if rules else None
-    if found is not None or touch.by_tool or touch.access.kind == "list":
+    rules = _about(side, file)
+    found = forbids(rules, resolved, context.call_site) if rules else None
+    if found is not None or file.by_tool or file.access.kind == "list":
         return found
-    if touch.changes and touch.access.redirect and side.write_all:
+    if file.changes and file.access.redirect and side.write_all:
         return side.write_all
-    return side.edit_all if touch.changes and side.edit_all else side.read_all
+    return side.edit_all if file.changes and side.edit_all else side.read_all
 
 
-def _about(side: Side, touch: FileAccess) -> tuple[Rule, ...]:
-    rules = (*side.reads, *side.edits) if touch.changes or touch.access.rewrites else side.reads
-    program = touch.command.layers[-1].words[:1] if touch.command is not None and touch.command.layers else ()
+def _about(side: Side, file: FileAccess) -> tuple[Rule, ...]:
+    rules = (*side.reads, *side.edits) if file.changes or file.access.rewrites else side.reads
+    program = file.command.layers[-1].words[:1] if file.command is not None and file.command.layers else ()
     return (*rules, *side.cd) if program in (("cd",), ("pushd",)) else rules
 
 
-def _path_rules(case: JudgeContext) -> bool:
-    sides = (case.book.deny, case.book.ask)
+def _path_rules(context: JudgeContext) -> bool:
+    sides = (context.rules.deny, context.rules.ask)
     return any(side.reads or side.edits or side.read_all or side.edit_all or side.write_all for side in sides)
 
 
-def _own_rule(case: JudgeContext, touch: FileAccess) -> Rule | None:
-    side = case.book.allow
-    names = case.form.names
-    bare = side.edit_all if touch.changes else side.read_all
+def _own_rule(context: JudgeContext, file: FileAccess) -> Rule | None:
+    side = context.rules.allow
+    names = context.form.names
+    bare = side.edit_all if file.changes else side.read_all
     return bare or next((rule for rule in side.every if rule.pattern is None and rule.tool in (*names, "*")), None)
 
 
-def _named(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> bool:
+def _is_named_by_rule(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> bool:
     """Whether the person's own rules allow a sensitive file by naming it; a wide pattern does not."""
-    side = case.book.allow
-    rules = side.edits if touch.changes else (*side.reads, *side.edits)
-    naming = [rule for rule in rules if rule.source not in ("project", "local", "plugin") and _names_secret(rule, case)]
+    side = context.rules.allow
+    rules = side.edits if file.changes else (*side.reads, *side.edits)
+    naming = [
+        rule for rule in rules if rule.source not in ("project", "local", "plugin") and _names_secret(rule, context)
+    ]
     if not naming:
         return False
     wide = [rule for rule in rules if rule not in naming]
     return all(
-        allows(naming, _only(path, spot), case.ground)
-        or (not sensitive((path,), case.ground) and (allows(wide, _only(path, spot), case.ground) or spot.inside))
-        for path in spot.both
+        allows(naming, _only(path, resolved), context.call_site)
+        or (
+            not sensitive((path,), context.call_site)
+            and (allows(wide, _only(path, resolved), context.call_site) or resolved.inside)
+        )
+        for path in resolved.both
     )
 
 
-def _names_secret(rule: Rule, case: JudgeContext) -> bool:
-    named = literal_end(rule, case.ground)
-    return bool(named) and bool(sensitive((named,), case.ground))
+def _names_secret(rule: Rule, context: JudgeContext) -> bool:
+    named = literal_end(rule, context.call_site)
+    return bool(named) and bool(sensitive((named,), context.call_site))
 
 
-def _only(path: str, spot: ResolvedPath) -> ResolvedPath:
-    return ResolvedPath(spot.written, path, path, (path,), spot.inside)
+def _only(path: str, resolved: ResolvedPath) -> ResolvedPath:
+    return ResolvedPath(resolved.written, path, path, (path,), resolved.inside)
 
 
-def _allow(touch: FileAccess, reason: Reason, detail: str) -> Finding:
-    return Finding(touch.what, "allow", reason, detail)
+def _allow(file: FileAccess, reason: Reason, detail: str) -> Finding:
+    return Finding(file.what, "allow", reason, detail)

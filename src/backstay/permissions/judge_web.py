@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from backstay.permissions.arguments import matches_text
-from backstay.permissions.case import JudgeContext
+from backstay.permissions.context import JudgeContext
 from backstay.permissions.networks import NUMBER, judge_address, read_host, table, why_local
 from backstay.permissions.rule_index import Side, is_about
 from backstay.permissions.verdict import Finding, Hold
@@ -67,12 +67,12 @@ def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
     pattern = _domain(rule.pattern)
     if pattern is None:
         return "no"
-    if pattern == target.host or (target.encoded and _encoded(pattern) == target.host):
+    if pattern == target.host or (target.encoded and _encode_name(pattern) == target.host):
         return "name"
     return "any" if _covers_host(pattern, target.host) else "no"
 
 
-def _encoded(pattern: str) -> str:
+def _encode_name(pattern: str) -> str:
     """A name as it goes over the wire. Only this way round says something: many spellings are read as one name."""
     labels = pattern.split(".")
     return ".".join(each if each.isascii() else f"xn--{each.encode('punycode').decode()}" for each in labels)
@@ -84,7 +84,7 @@ def forbids_host(rule: Rule, url: str, target: Target) -> bool:
         return True
     pattern = _domain(rule.pattern)
     if pattern is not None:
-        wanted = dict.fromkeys((pattern, _canonical(_cleaned(pattern))))
+        wanted = dict.fromkeys((pattern, _canonical(_clean(pattern))))
         return any(_covers_host(each, host) for each in wanted for host in target.readings) or pattern == "*"
     hosts = _readings(rule.pattern)
     return matches_text(rule.pattern, url, folds=True) or any(host in target.readings for host in hosts)
@@ -111,28 +111,28 @@ def _covers_host(pattern: str, host: str) -> bool:
 
 def _readings(url: str) -> tuple[str, ...]:
     """Every host that a URL could be taken for, as it stands and with what programs make of letters, escapes and dots."""
-    found = [*_loose_hosts(url), *_loose_hosts(_cleaned(url))]
-    names = [form for host in found for form in (host, _cleaned(host).strip("."), _spelled_out(host))]
+    found = [*_loose_hosts(url), *_loose_hosts(_clean(url))]
+    names = [form for host in found for form in (host, _clean(host).strip("."), _spell_out(host))]
     return tuple(dict.fromkeys(_canonical(name) for name in names if name))
 
 
 def _worst(url: str) -> Standing:
     """The standing of an address that is not plain: that of the least public host which it may go to."""
-    found = {_standing(each) for text in (url, _cleaned(url)) for each in _loose_hosts(text, users=False)}
+    found = {_standing(each) for text in (url, _clean(url)) for each in _loose_hosts(text, users=False)}
     return next((each for each in _BY_CARE if each in found), "private")
 
 
 _BY_CARE: Final[tuple[Standing, ...]] = ("metadata", "private", "public")
 
 
-def _cleaned(text: str) -> str:
+def _clean(text: str) -> str:
     """Text as programs read it: escapes undone, letters of other shapes as plain ones, without what nobody sees."""
     plain = unicodedata.normalize("NFKC", unquote(unquote(text, errors="replace"), errors="replace")).casefold()
     seen = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Cc") and c not in _UNSEEN)
     return unicodedata.normalize("NFKC", seen)
 
 
-def _spelled_out(host: str) -> str:
+def _spell_out(host: str) -> str:
     """A host with its encoded labels in the script that they stand for."""
     if "xn--" not in host.lower():
         return ""
@@ -142,7 +142,7 @@ def _spelled_out(host: str) -> str:
             labels.append(label[4:].encode("ascii").decode("punycode") if label.startswith("xn--") else label)
         except UnicodeError:
             return ""
-    return _cleaned(".".join(labels))
+    return _clean(".".join(labels))
 
 
 def _loose_hosts(url: str, *, users: bool = True) -> list[str]:
@@ -209,26 +209,26 @@ def _standing(host: str) -> Standing:
     return "metadata" if judged.metadata else "private" if judged.why else "public"
 
 
-def weigh_fetch(case: JudgeContext, url: str) -> Finding:
+def judge_fetch(context: JudgeContext, url: str) -> Finding:
     """What the policy says about a URL."""
     what, target = f"fetches {url[:200]}", read_url(url)
-    for rule in _about(case, case.book.deny):
+    for rule in _about(context, context.rules.deny):
         if forbids_host(rule, url, target):
             return Finding(what, "deny", "rule", f"{target.host!r} is denied by the rule {str(rule)!r}")
     if target.scheme not in ("http", "https", ""):
         return Finding(what, "deny", "network", f"only http and https are fetched, not {target.scheme!r}")
     if not target.host:
         return Finding(what, "deny", "network", "the address names no host")
-    for rule in _about(case, case.book.ask):
+    for rule in _about(context, context.rules.ask):
         if forbids_host(rule, url, target):
             return Finding(what, "ask", "rule", f"the rule {str(rule)!r} asks about {target.host!r}", "hard")
     if target.standing == "metadata":
         return Finding(what, "ask", "network", f"{target.host!r} hands out the machine's own credentials", "hard")
-    kinds = [(allows_host(rule, target), rule) for rule in _about(case, case.book.allow)]
+    kinds = [(allows_host(rule, target), rule) for rule in _about(context, context.rules.allow)]
     if target.standing == "private" and not any(kind == "name" for kind, _ in kinds):
         return Finding(what, "ask", "network", f"{target.host!r} is on this machine or its network", "hard")
     if target.odd and not (target.encoded and any(kind == "name" for kind, _ in kinds)):
-        held: Hold = "hard" if _about(case, case.book.deny) else "firm"
+        held: Hold = "hard" if _about(context, context.rules.deny) else "firm"
         return Finding(what, "ask", "network", f"the address is not what it seems: {target.odd}", held)
     rule_found = next((rule for kind, rule in kinds if kind != "no"), None)
     if rule_found is not None:
@@ -236,11 +236,11 @@ def weigh_fetch(case: JudgeContext, url: str) -> Finding:
     return Finding(what, "ask", "network", f"it goes to {target.host!r}", "soft", (f"WebFetch(domain:{target.host})",))
 
 
-def weigh_lookup(case: JudgeContext, query: str | None) -> Finding:
+def judge_lookup(context: JudgeContext, query: str | None) -> Finding:
     """What the policy says about a search on the web: what is looked for leaves the machine."""
     what = f"searches the web for {(query or '')[:200]!r}"
-    name = case.call.tool.name
-    for side in (case.book.deny, case.book.ask):
+    name = context.call.tool.name
+    for side in (context.rules.deny, context.rules.ask):
         for rule in side.every:
             if (
                 is_about(rule, name)
@@ -250,12 +250,12 @@ def weigh_lookup(case: JudgeContext, query: str | None) -> Finding:
                 if rule.decision == "deny":
                     return Finding(what, "deny", "rule", f"denied by the rule {str(rule)!r}")
                 return Finding(what, "ask", "rule", f"the rule {str(rule)!r} asks", "hard")
-    for rule in case.book.allow.every:
+    for rule in context.rules.allow.every:
         if is_about(rule, name) and (rule.pattern is None or matches_text(rule.pattern, query or "")):
             return Finding(what, "allow", "rule", f"allowed by the rule {str(rule)!r}")
     return Finding(what, "ask", "network", "what is searched for is told to others", "soft", (name,))
 
 
-def _about(case: JudgeContext, side: Side) -> list[Rule]:
-    names = (case.call.tool.name, "WebFetch")
+def _about(context: JudgeContext, side: Side) -> list[Rule]:
+    names = (context.call.tool.name, "WebFetch")
     return [rule for rule in side.every if any(is_about(rule, name) for name in names)]

@@ -10,7 +10,7 @@ import msgspec
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.command_rules import command_pattern
 from backstay.permissions.rule_index import is_about
-from backstay.permissions.tool_kinds import EDITORS, READERS, is_known, meant_tool, usual_name
+from backstay.permissions.tool_kinds import EDITORS, READERS, guess_tool, is_known, usual_name
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 
@@ -209,7 +209,7 @@ def _names(rule: Rule) -> Iterator[tuple[str, str]]:
         if rule.decision == "allow":
             yield "unknown-tool", "a rule that allows names one tool: this one allows nothing"
     elif not is_known(tool):
-        near = meant_tool(tool)
+        near = guess_tool(tool)
         if rule.decision != "allow" and near.casefold() == tool.casefold():
             yield "spelling", f"it holds for {near!r} all the same: what denies or asks is read in either case"
             return

@@ -130,8 +130,8 @@ def _judge_v6(address: IPv6Address) -> Judged:
         return _inside(carried, "ISATAP to", _low(address))._replace(opens=False)
     found = _in_tables(address)
     if found.why:
-        return found._replace(why=found.why + _tunnelled(address))
-    return GOOD if address in _GLOBAL else Judged("not in public space" + _tunnelled(address))
+        return found._replace(why=found.why + _unwrap_ipv4(address))
+    return GOOD if address in _GLOBAL else Judged("not in public space" + _unwrap_ipv4(address))
 
 
 def _metadata(address: Address) -> Judged | None:
@@ -143,7 +143,7 @@ def _inside(judged: Judged, form: str, inner: IPv4Address) -> Judged:
     return judged._replace(why=f"{form} {inner}, which is {judged.why}") if judged.why else judged
 
 
-def _tunnelled(address: IPv6Address) -> str:
+def _unwrap_ipv4(address: IPv6Address) -> str:
     """The IPv4 address that a deprecated form carries: such a form is refused whatever it carries, and a reader wants to know what."""
     if address in _TEREDO:
         client = IPv4Address(~int(address) & 0xFFFF_FFFF)

@@ -41,26 +41,26 @@ class PathPattern(Struct, frozen=True):
         return any(meets(mine, below) for mine in self.tokens)
 
 
-def path_pattern(rule: Rule, ground: CallSite) -> PathPattern:
+def path_pattern(rule: Rule, call_site: CallSite) -> PathPattern:
     """The pattern of a rule that has one, at this place."""
-    return _compile(absolute_patterns(rule, ground), rule.decision != "allow", ground.os)
+    return _compile(absolute_patterns(rule, call_site), rule.decision != "allow", call_site.os)
 
 
-def allows(rules: Iterable[Rule], spot: ResolvedPath, ground: CallSite) -> Rule | None:
+def allows(rules: Iterable[Rule], resolved: ResolvedPath, call_site: CallSite) -> Rule | None:
     """The first rule that allows a path: every spelling must be covered, by that rule or by others."""
     rules = tuple(rules)
-    first = _first(rules, spot.lexical, ground)
-    if first is None or spot.lexical == spot.real:
+    first = _first(rules, resolved.lexical, call_site)
+    if first is None or resolved.lexical == resolved.real:
         return first
-    return first if _first(rules, spot.real, ground) else None
+    return first if _first(rules, resolved.real, call_site) else None
 
 
-def forbids(rules: Iterable[Rule], spot: ResolvedPath, ground: CallSite) -> Rule | None:
+def forbids(rules: Iterable[Rule], resolved: ResolvedPath, call_site: CallSite) -> Rule | None:
     """The first rule that any spelling of a path falls under."""
-    return next((rule for rule in rules for path in spot.all if path_pattern(rule, ground).covers(path)), None)
+    return next((rule for rule in rules for path in resolved.all if path_pattern(rule, call_site).covers(path)), None)
 
 
-def literal_end(rule: Rule, ground: CallSite) -> str:
+def literal_end(rule: Rule, call_site: CallSite) -> str:
     """The path that a pattern names by itself, its last wildcards left out; empty when it names none.
 
     `Read(~/.ssh/**)` names the folder, `Read(**/.env)` a file, `Read(**)` and `Read(*.py)` nothing.
@@ -71,16 +71,22 @@ def literal_end(rule: Rule, ground: CallSite) -> str:
     name = text.rpartition("/")[2]
     if not name or _WILD & set(name):
         return ""
-    anchored = _anchored(text, False, rule.root or ground.cwd, ground.cwd, ground.home, ground.os)[0]
+    anchored = _anchor(text, False, rule.root or call_site.cwd, call_site.cwd, call_site.home, call_site.os)[0]
     base, rest = anchored
-    return plain(f"{base}/{rest.replace('**/', '').replace('*', '_')}", ground.os)
+    return plain(f"{base}/{rest.replace('**/', '').replace('*', '_')}", call_site.os)
 
 
-def absolute_patterns(rule: Rule, ground: CallSite) -> tuple[str, ...]:
+def absolute_patterns(rule: Rule, call_site: CallSite) -> tuple[str, ...]:
     """The patterns of a rule as texts that begin at the root: what is found below a folder is compared with them."""
     wide = rule.decision != "allow"
     return _absolute(
-        rule.pattern or "", wide, rule.root or ground.cwd, ground.cwd, ground.home, _led(ground), ground.os
+        rule.pattern or "",
+        wide,
+        rule.root or call_site.cwd,
+        call_site.cwd,
+        call_site.home,
+        _find_link_to_root(call_site),
+        call_site.os,
     )
 
 
@@ -89,21 +95,21 @@ def about(patterns: Iterable[str], os: str) -> PathPattern:
     return _compile(tuple(patterns), True, os)
 
 
-def _led(ground: CallSite) -> str:
+def _find_link_to_root(call_site: CallSite) -> str:
     """The first root where the working folder is a link to it; empty when it is none."""
-    here = plain(ground.cwd, ground.os)
-    return ground.roots[0] if ground.roots and not within(here, workspace(ground)) else ""
+    here = plain(call_site.cwd, call_site.os)
+    return call_site.roots[0] if call_site.roots and not within(here, workspace(call_site)) else ""
 
 
-def _first(rules: Iterable[Rule], path: str, ground: CallSite) -> Rule | None:
-    return next((rule for rule in rules if path_pattern(rule, ground).covers(path)), None)
+def _first(rules: Iterable[Rule], path: str, call_site: CallSite) -> Rule | None:
+    return next((rule for rule in rules if path_pattern(rule, call_site).covers(path)), None)
 
 
 @lru_cache(maxsize=4096)
 def _absolute(pattern: str, wide: bool, root: str, cwd: str, home: str, led: str, os: str) -> tuple[str, ...]:
     here = plain(cwd, os)
     found = dict[str, None]()
-    for base, rest in _anchored(pattern, wide, root, cwd, home, os):
+    for base, rest in _anchor(pattern, wide, root, cwd, home, os):
         start = plain(base, os)
         starts = [start, *([led + start[len(here) :]] if led and within(start, (here,)) else [])]
         tail = f"/{_relative(rest)}" if rest else ""
@@ -121,7 +127,7 @@ def _compile(patterns: tuple[str, ...], wide: bool, os: str) -> PathPattern:
     return PathPattern(re.compile("|".join(f"(?:{expression(each)})" for each in tokens), re.DOTALL), tuple(tokens))
 
 
-def _anchored(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str) -> list[tuple[str, str]]:
+def _anchor(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str) -> list[tuple[str, str]]:
     """Where a pattern starts, and the rest of it."""
     text = pattern.replace("\\", "/") if os == "windows" else pattern
     if text.startswith("//"):
@@ -133,7 +139,7 @@ def _anchored(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str)
     if os == "windows" and re.match(r"[A-Za-z]:(/|$)", text):
         return [(text[:2] + "/", text[3:])]
     if text.startswith(("./", "../")):
-        return _climbed(text, cwd)
+        return _climb(text, cwd)
     everywhere = "/" if wide else cwd
     body = text[:-3] if text.endswith("/**") else text.rstrip("/")
     if "/" not in text.rstrip("/"):
@@ -145,7 +151,7 @@ def _anchored(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str)
     return [(cwd, text)]
 
 
-def _climbed(text: str, cwd: str) -> list[tuple[str, str]]:
+def _climb(text: str, cwd: str) -> list[tuple[str, str]]:
     base = cwd
     while text.startswith(("./", "../")) or text in (".", ".."):
         head, _, text = text.partition("/")

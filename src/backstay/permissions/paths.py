@@ -49,29 +49,29 @@ class ResolvedPath(msgspec.Struct, frozen=True):
         return self.lexical, self.real
 
 
-def locate(path: str, ground: CallSite) -> ResolvedPath:
+def locate(path: str, call_site: CallSite) -> ResolvedPath:
     """Find a path of a call: `path` is absolute and not normalised."""
-    return _located(path, ground.links.get(path, path), ground.cwd, ground.home, ground.roots, ground.os)
+    return _locate(path, call_site.links.get(path, path), call_site.cwd, call_site.home, call_site.roots, call_site.os)
 
 
 @lru_cache(maxsize=4096)
-def _located(path: str, led: str, cwd: str, home: str, folders: tuple[str, ...], os: System) -> ResolvedPath:
+def _locate(path: str, led: str, cwd: str, home: str, folders: tuple[str, ...], os: System) -> ResolvedPath:
     """A pure function of names, which come again and again: what links say is among the arguments."""
-    ground = CallSite(cwd=cwd, home=home, roots=folders, os=os)
+    call_site = CallSite(cwd=cwd, home=home, roots=folders, os=os)
     lexical = plain(path, os)
     real = plain(led, os) if led else ""
     spellings = dict.fromkeys((lexical, *((real,) if real else ())))
     for each in tuple(spellings):
-        spellings.update(dict.fromkeys(_aliases(each, ground)))
-    roots = workspace(ground)
+        spellings.update(dict.fromkeys(_aliases(each, call_site)))
+    roots = workspace(call_site)
     lexical_roots = (*roots, plain(cwd, os)) if folders else roots
     inside = within(lexical, lexical_roots) and bool(real) and within(real, roots)
-    return ResolvedPath(path, lexical, real, tuple(spellings), inside, _oddity(path, spellings, real, ground))
+    return ResolvedPath(path, lexical, real, tuple(spellings), inside, _oddity(path, spellings, real, call_site))
 
 
-def workspace(ground: CallSite) -> tuple[str, ...]:
+def workspace(call_site: CallSite) -> tuple[str, ...]:
     """The folders that a call may work in."""
-    return _roots(ground.roots or (ground.cwd,), ground.os)
+    return _roots(call_site.roots or (call_site.cwd,), call_site.os)
 
 
 @lru_cache(maxsize=256)
@@ -79,21 +79,21 @@ def _roots(roots: tuple[str, ...], os: str) -> tuple[str, ...]:
     return tuple(plain(root, os) for root in roots)
 
 
-def absolute(path: str, ground: CallSite) -> str:
+def absolute(path: str, call_site: CallSite) -> str:
     """A path argument of a tool as an absolute path, not normalised: the home for `~`, and the working folder, are filled in.
 
     Variables stay as they are: no file tool knows them.
     """
-    text = path.replace("\\", "/") if ground.os == "windows" else path
+    text = path.replace("\\", "/") if call_site.os == "windows" else path
     if text == "~" or text.startswith("~/"):
-        return ground.home.rstrip("/") + text[1:]
+        return call_site.home.rstrip("/") + text[1:]
     if text.startswith("~"):
         user, slash, rest = text[1:].partition("/")
-        if user == ground.home.rstrip("/").rpartition("/")[2]:
-            return ground.home.rstrip("/") + slash + rest
-    if text.startswith("/") or (ground.os == "windows" and _DRIVE.match(text)):
+        if user == call_site.home.rstrip("/").rpartition("/")[2]:
+            return call_site.home.rstrip("/") + slash + rest
+    if text.startswith("/") or (call_site.os == "windows" and _DRIVE.match(text)):
         return text
-    return f"{ground.cwd.rstrip('/')}/{text}"
+    return f"{call_site.cwd.rstrip('/')}/{text}"
 
 
 def within(path: str, folders: tuple[str, ...]) -> bool:
@@ -137,25 +137,25 @@ def _windows_name(part: str) -> str:
     return head.rstrip(". ") or (".." if part.startswith("..") else "")
 
 
-def _aliases(path: str, ground: CallSite) -> list[str]:
+def _aliases(path: str, call_site: CallSite) -> list[str]:
     """Other names of the same place, for what forbids."""
     found = []
     hit = _ALIASES.match(path)
     if hit:
-        base = "" if hit[1] == "root" else ground.cwd.rstrip("/")
-        found.append(plain(base + path[hit.end() :] or "/", ground.os))
+        base = "" if hit[1] == "root" else call_site.cwd.rstrip("/")
+        found.append(plain(base + path[hit.end() :] or "/", call_site.os))
     if (
-        ground.roots
-        and within(path, (roots := workspace(ground))[:1])
-        and not within(here := plain(ground.cwd, ground.os), roots)
+        call_site.roots
+        and within(path, (roots := workspace(call_site))[:1])
+        and not within(here := plain(call_site.cwd, call_site.os), roots)
     ):
         found.append(here + path[len(roots[0]) :])  # the working folder is a link to the first root
-    here = plain(ground.cwd, ground.os).rstrip("/")
+    here = plain(call_site.cwd, call_site.os).rstrip("/")
     if path.startswith(here) and (hit := _HOME_VARIABLE.match(path, len(here))):
-        found.append(plain(ground.home + path[hit.end() :], ground.os))  # what whoever wrote it meant
-    if ground.os == "windows" and (hit := _MOUNTED.match(path)):
+        found.append(plain(call_site.home + path[hit.end() :], call_site.os))  # what whoever wrote it meant
+    if call_site.os == "windows" and (hit := _MOUNTED.match(path)):
         found.append(f"{hit[1]}:{path[hit.end() :]}")
-    if ground.os == "darwin":
+    if call_site.os == "darwin":
         if path.startswith(_MAC_DATA + "/"):
             found.append(path[len(_MAC_DATA) :])
         if path.startswith(_MAC_ALIASES):
@@ -163,16 +163,16 @@ def _aliases(path: str, ground: CallSite) -> list[str]:
     return found
 
 
-def _oddity(path: str, spellings: dict[str, None], real: str, ground: CallSite) -> str:
+def _oddity(path: str, spellings: dict[str, None], real: str, call_site: CallSite) -> str:
     if not real:
         return "nobody can say where it leads"
     if any(_SPECIAL.match(each) for each in spellings):
         return "it is another name for a file that the system hands out"
-    if "/~" in path and path.rpartition("/~")[0] in (ground.cwd.rstrip("/"), ""):
+    if "/~" in path and path.rpartition("/~")[0] in (call_site.cwd.rstrip("/"), ""):
         return "it names somebody's home folder"
-    if _HOME_VARIABLE.match(path.removeprefix(ground.cwd.rstrip("/"))):
+    if _HOME_VARIABLE.match(path.removeprefix(call_site.cwd.rstrip("/"))):
         return "it names a variable, and no tool fills that in"
-    if ground.os == "windows":
+    if call_site.os == "windows":
         text = path.replace("\\", "/")
         if text.startswith("//"):
             return "it is on another machine or a device"

@@ -56,7 +56,7 @@ class RuleIndex(Struct, frozen=True):
 
 
 @lru_cache(maxsize=512)
-def open_book(rules: tuple[Rule, ...], *, trusted: bool) -> RuleIndex:
+def index_rules(rules: tuple[Rule, ...], *, trusted: bool) -> RuleIndex:
     """Sort the rules. Those that a workspace brought allow nothing before it is trusted."""
     allow = [
         rule for rule in rules if rule.decision == "allow" and (trusted or rule.source not in ("project", "local"))

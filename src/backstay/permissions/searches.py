@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from backstay.permissions.bulk_changes import Arguments, goes_below, is_deep, programs_of, takes_all
+from backstay.permissions.bulk_changes import Arguments, goes_below, is_deep, literal_folder, programs_of, takes_all
 from backstay.permissions.call_site import Access, CallSite, Command
-from backstay.permissions.mass_removal import literal_folder
 from backstay.permissions.path_rules import absolute_patterns, path_pattern
 from backstay.permissions.paths import plain, within
 from backstay.permissions.sensitive_paths import sensitive_name
@@ -116,9 +115,9 @@ class Search(msgspec.Struct, frozen=True):
     unsure: bool = False
     """Whether some of its words are not known: an option among them may let it read what is denied."""
 
-    def about(self, rules: Sequence[Rule], ground: CallSite) -> Lookup | None:
+    def about(self, rules: Sequence[Rule], call_site: CallSite) -> Lookup | None:
         """What is to be looked up to find those of its files that rules are about; None when no rule has a pattern."""
-        texts = [text for rule in rules if rule.pattern is not None for text in absolute_patterns(rule, ground)]
+        texts = [text for rule in rules if rule.pattern is not None for text in absolute_patterns(rule, call_site)]
         patterns = tuple(dict.fromkeys(text.replace("\n", "?") for text in texts))
         which = "all" if self.unsure else self.place.which
         return msgspec.structs.replace(self.place, patterns=patterns, which=which) if patterns else None
@@ -140,13 +139,13 @@ class Search(msgspec.Struct, frozen=True):
         return "" if {"**", ".", ".."} & set(parts) else "/" + "/".join(path.split("/")[len(parts) :])
 
 
-def search_of(access: Access, command: Command | None, ground: CallSite) -> Search | None:
+def search_of(access: Access, command: Command | None, call_site: CallSite) -> Search | None:
     """Say what an access reads that it does not name; None when it reads what it names."""
     if command is None or access.kind != "read" or access.redirect or not access.known:
         return None
     if not is_deep(access, command):
-        return _handed_over(access.path, ground) if access.glob and "/**/" in access.path else None
-    place = _place_of(access, ground)
+        return _search_printed_by_find(access.path, call_site) if access.glob and "/**/" in access.path else None
+    place = _place_of(access, call_site)
     programs = programs_of(command)
     if len(programs) > 1:
         programs = [each for each in programs if each[0] == "git" or goes_below(*each)]
@@ -161,43 +160,43 @@ def search_of(access: Access, command: Command | None, ground: CallSite) -> Sear
     from backstay.permissions.unasked.options import Unlisted  # noqa: PLC0415 - likewise
 
     try:
-        return _narrowed(program, [Word(word or "", word) for word in rest], place, ground)
+        return _narrow(program, [Word(word or "", word) for word in rest], place, call_site)
     except Unlisted:
         return Search(place)
 
 
-def taken_by(access: Access, command: Command | None, ground: CallSite) -> Search | None:
+def find_taken_files(access: Access, command: Command | None, call_site: CallSite) -> Search | None:
     """Say what an access takes away or replaces with a folder; None when it changes what it names."""
     if not access.known or not takes_all(access, command):
         return None
-    return Search(msgspec.structs.replace(_place_of(access, ground), which="taken"))
+    return Search(msgspec.structs.replace(_place_of(access, call_site), which="taken"))
 
 
-def _place_of(access: Access, ground: CallSite) -> Lookup:
+def _place_of(access: Access, call_site: CallSite) -> Lookup:
     path = access.path.rstrip("/") or "/"
     # behind a link, `..` is not the folder above
-    return Lookup(path if access.glob or ".." in path.split("/") else plain(path, ground.os), each=access.glob)
+    return Lookup(path if access.glob or ".." in path.split("/") else plain(path, call_site.os), each=access.glob)
 
 
-def read_by(search: Search, ground: CallSite) -> tuple[str, ...] | None:
+def read_by(search: Search, call_site: CallSite) -> tuple[str, ...] | None:
     """Name the sensitive files that a search reads; None when nobody could look through all of the folder."""
-    found = ground.globs.get(search.place.text, () if ground.described else NOT_TOLD)
+    found = call_site.globs.get(search.place.text, () if call_site.described else NOT_TOLD)
     if found == NOT_TOLD:
         return None
-    return tuple(path for path in found if search.shows(plain(path, ground.os), ground.os))
+    return tuple(path for path in found if search.shows(plain(path, call_site.os), call_site.os))
 
 
-def met_by(search: Search, rules: Sequence[Rule], ground: CallSite) -> list[tuple[str, Rule]] | None:
+def match_rules(search: Search, rules: Sequence[Rule], call_site: CallSite) -> list[tuple[str, Rule]] | None:
     """Name the files of a search that rules are about, and the rules; None when nobody could look through all of the folder."""
-    lookup = search.about(rules, ground)
+    lookup = search.about(rules, call_site)
     if lookup is None:
         return []
-    found = ground.globs.get(lookup.text)
+    found = call_site.globs.get(lookup.text)
     if (
-        found is None and ground.described and not lookup.by_git
+        found is None and call_site.described and not lookup.by_git
     ):  # no files are described: what is denied may be there to be read
         reached = lookup.which != "taken" and any(
-            _may_reach(rule, lookup.folder, ground) for rule in rules if rule.pattern
+            _may_reach(rule, lookup.folder, call_site) for rule in rules if rule.pattern
         )
         return None if reached else []
     if found is None or found == NOT_TOLD:
@@ -207,16 +206,16 @@ def met_by(search: Search, rules: Sequence[Rule], ground: CallSite) -> list[tupl
         for path in found
         for rule in rules
         if rule.pattern is not None and (search.unsure or search.includes(path))
-        if path_pattern(rule, ground).covers(plain(path, ground.os))
-        or (lookup.past and _may_reach(rule, plain(path, ground.os), ground))
+        if path_pattern(rule, call_site).covers(plain(path, call_site.os))
+        or (lookup.past and _may_reach(rule, plain(path, call_site.os), call_site))
     ]
 
 
-def _may_reach(rule: Rule, folder: str, ground: CallSite) -> bool:
-    return path_pattern(rule, ground).may_reach_below(folder)
+def _may_reach(rule: Rule, folder: str, call_site: CallSite) -> bool:
+    return path_pattern(rule, call_site).may_reach_below(folder)
 
 
-def from_the_root(access: Access, command: Command | None, ground: CallSite) -> str:
+def from_the_root(access: Access, command: Command | None, call_site: CallSite) -> str:
     """The name under which `CallSite.globs` has the file that `REVISION:path` means; empty for any other access.
 
     git takes the path from the root of the repository, which the working folder may lie below, unless it begins with a dot.
@@ -224,8 +223,8 @@ def from_the_root(access: Access, command: Command | None, ground: CallSite) -> 
     rest = next((rest for program, rest in programs_of(command) if program == "git"), ())
     if access.kind != "read":
         return ""
-    here = plain(ground.cwd, ground.os)
-    name = _of_revisions(rest, here, ground.os).get(plain(access.path, ground.os))
+    here = plain(call_site.cwd, call_site.os)
+    name = _of_revisions(rest, here, call_site.os).get(plain(access.path, call_site.os))
     return Lookup(here, "revision", patterns=(name,)).text if name else ""
 
 
@@ -241,7 +240,7 @@ def _of_revisions(rest: Arguments, here: str, os: str) -> dict[str, str]:
 _OF_A_REVISION: Final = re.compile(r"(?!-).*:(?!\.{1,2}/)([^:(!^/][^:]*)", re.DOTALL)
 
 
-def handed_over(access: Access) -> str:
+def glob_of_handed_files(access: Access) -> str:
     """The name under which `CallSite.globs` has what is strange among the files that `find FOLDER -name NAME` prints; empty for any other.
 
     Where a program reads more of them than can be named, these and the searches of the folder tell what it may meet.
@@ -252,20 +251,20 @@ def handed_over(access: Access) -> str:
     return Lookup(folder or "/", "handed", patterns=(name,)).text
 
 
-def _handed_over(pattern: str, ground: CallSite) -> Search:
+def _search_printed_by_find(pattern: str, call_site: CallSite) -> Search:
     """What `find FOLDER -name NAME` prints: a wildcard of `find` stands for hidden files too."""
     name = pattern.rpartition("/")[2]
     folder = literal_folder(pattern) or "/"
-    place = Lookup(folder if ".." in folder.split("/") else plain(folder, ground.os))
+    place = Lookup(folder if ".." in folder.split("/") else plain(folder, call_site.os))
     return Search(place, names=(name,) if _is_plain([name]) else ())
 
 
-def _narrowed(program: str, words: "Sequence[Word]", place: Lookup, ground: CallSite) -> Search | None:
+def _narrow(program: str, words: "Sequence[Word]", place: Lookup, call_site: CallSite) -> Search | None:
     from backstay.permissions.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from backstay.permissions.unasked.table import programs  # noqa: PLC0415 - likewise
 
     if program == "git":
-        return _by_git(words, place, ground)
+        return _by_git(words, place, call_site)
     if program == "rg":
         known = [word for word in words if word.value is not None]
         found = _by_rg(take_apart(known, programs()["rg"].rows[0].options), place)
@@ -303,7 +302,7 @@ def _by_rg(given: "Given", place: Lookup) -> Search | None:
     return Search(msgspec.structs.replace(place, which="shown"))
 
 
-def _by_git(words: "Sequence[Word]", place: Lookup, ground: CallSite) -> Search | None:
+def _by_git(words: "Sequence[Word]", place: Lookup, call_site: CallSite) -> Search | None:
     from backstay.permissions.shell.git import SHOWERS, shows  # noqa: PLC0415 - the tables load when the first command is read
     from backstay.permissions.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from backstay.permissions.unasked.programs import COMMIT, ENDING, narrowing  # noqa: PLC0415 - likewise
@@ -320,14 +319,14 @@ def _by_git(words: "Sequence[Word]", place: Lookup, ground: CallSite) -> Search 
     if name not in git.sub:
         if any((word.value or "").startswith("--no-i") for word in inner):
             return Search(place)
-        return Search(Lookup(plain(ground.cwd, ground.os), "repository", past=True)) if name in SHOWERS else None
+        return Search(Lookup(plain(call_site.cwd, call_site.os), "repository", past=True)) if name in SHOWERS else None
     given = take_apart(inner, git.sub[name].options, number=True)
     if given.has(_UNTRACKED if name == "grep" else "--no-index"):
         return Search(place)
     if not shows(name, given):
         return None
     paths = tuple(word.value or "" for word in narrowing(name, inner, given))
-    here = plain(ground.cwd, ground.os)
+    here = plain(call_site.cwd, call_site.os)
     values = [word.value or "" for word in inner]
     ahead = values[: values.index("--")] if "--" in values else values
     narrowed = len(ahead) < len(values)
@@ -341,7 +340,7 @@ def _by_git(words: "Sequence[Word]", place: Lookup, ground: CallSite) -> Search 
     whole = Lookup(here, "repository", past=past)
     if before.has(_PATHSPECS):
         return Search(whole)
-    folder = plain(place.folder, ground.os)
+    folder = plain(place.folder, call_site.os)
     if folder == here:
         names = paths if all(ENDING.fullmatch(path) for path in paths) else ()
         own = Lookup(here, "tracked", past=past) if name == "grep" and not paths else whole

@@ -23,29 +23,31 @@ _RUN_HERE: Final = "a hook, a server, git or a shell runs it here"
 Kind = Literal["protected", "sensitive"]
 
 
-def protected(spot: ResolvedPath, ground: CallSite) -> str:
+def find_protected(resolved: ResolvedPath, call_site: CallSite) -> str:
     """The protected place that a path lies in; empty when it may be written like any other."""
-    here = (plain(ground.cwd, ground.os),)
-    below = tuple(path for path in spot.all if within(path, here))
-    seen = _place("protected", spot.all, ground) or _found("protected", below, here, ground.home, ground.os)
-    return seen or _running(spot, ground)
+    here = (plain(call_site.cwd, call_site.os),)
+    below = tuple(path for path in resolved.all if within(path, here))
+    seen = _place("protected", resolved.all, call_site) or _find_place(
+        "protected", below, here, call_site.home, call_site.os
+    )
+    return seen or _running(resolved, call_site)
 
 
-def holds_protected(spot: ResolvedPath, ground: CallSite) -> str:
+def holds_protected(resolved: ResolvedPath, call_site: CallSite) -> str:
     """The protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
-    paths = [_below_root(path, workspace(ground)) for path in spot.all]
+    paths = [_below_root(path, workspace(call_site)) for path in resolved.all]
     held = (name for folder, name in _holders() for path in paths if path.lower().endswith(f"/{folder}"))
-    return next(held, "") or (_RUN_HERE if any(within(each, spot.all) for each in _run_here(ground)) else "")
+    return next(held, "") or (_RUN_HERE if any(within(each, resolved.all) for each in _run_here(call_site)) else "")
 
 
-def sensitive(paths: tuple[str, ...], ground: CallSite) -> str:
+def sensitive(paths: tuple[str, ...], call_site: CallSite) -> str:
     """The sensitive place that a path lies in, in any of its spellings; empty when it may be read like any other."""
-    return _place("sensitive", paths, ground)
+    return _place("sensitive", paths, call_site)
 
 
-def mixed_with(path: str, os: str) -> Mixed:
+def find_needed_content(path: str, os: str) -> Mixed:
     """What a sensitive file must hold to be counted among those of a whole folder; empty when its name is enough."""
-    return next((kind for kind, pattern in _mixed(os) if pattern.match(path)), "")
+    return next((kind for kind, pattern in _patterns_of_content(os) if pattern.match(path)), "")
 
 
 def sensitive_name(path: str, os: str) -> str:
@@ -58,29 +60,29 @@ def is_suspect(name: str, os: str) -> bool:
     return _table("sensitive", os).may_have(name)
 
 
-def glob_meets(kind: Kind, glob: str, ground: CallSite, *, looked: bool = True) -> bool:
+def glob_meets(kind: Kind, glob: str, call_site: CallSite, *, looked: bool = True) -> bool:
     """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless where somebody looked."""
-    table = _table(kind, ground.os)
-    seen = _below_root(fold(glob, ground.os), workspace(ground))
+    table = _table(kind, call_site.os)
+    seen = _below_root(fold(glob, call_site.os), workspace(call_site))
     folder, _, name = seen.rpartition("/")
     return bool(table.find(folder or "/")) if looked and set(name) <= {"*"} else table.meets(seen)
 
 
-def _running(spot: ResolvedPath, ground: CallSite) -> str:
-    folders = _run_here(ground)
-    return _RUN_HERE if folders and any(within(path, folders) for path in spot.all) else ""
+def _running(resolved: ResolvedPath, call_site: CallSite) -> str:
+    folders = _run_here(call_site)
+    return _RUN_HERE if folders and any(within(path, folders) for path in resolved.all) else ""
 
 
-def _run_here(ground: CallSite) -> tuple[str, ...]:
-    return tuple(plain(each, ground.os) for each in ground.running)
+def _run_here(call_site: CallSite) -> tuple[str, ...]:
+    return tuple(plain(each, call_site.os) for each in call_site.running)
 
 
-def _place(kind: Kind, paths: tuple[str, ...], ground: CallSite) -> str:
-    return _found(kind, paths, workspace(ground), ground.home, ground.os)
+def _place(kind: Kind, paths: tuple[str, ...], call_site: CallSite) -> str:
+    return _find_place(kind, paths, workspace(call_site), call_site.home, call_site.os)
 
 
 @lru_cache(maxsize=4096)
-def _found(kind: Kind, paths: tuple[str, ...], roots: tuple[str, ...], home: str, os: str) -> str:
+def _find_place(kind: Kind, paths: tuple[str, ...], roots: tuple[str, ...], home: str, os: str) -> str:
     table = _table(kind, os)
     at_home = plain(home, os) if home else ""
     for path in paths:
@@ -99,11 +101,11 @@ def _below_root(path: str, roots: tuple[str, ...]) -> str:
     return path if root == "/" else path[len(root) :] or "/"
 
 
-def critical(spot: ResolvedPath, ground: CallSite) -> str:
+def critical(resolved: ResolvedPath, call_site: CallSite) -> str:
     """What a removal of this path would destroy; empty when it is nothing special."""
-    homes = tuple(plain(each, ground.os) for each in (ground.home,) if each)
-    kept = (*workspace(ground), plain(ground.cwd, ground.os), *homes)
-    for path in spot.all:
+    homes = tuple(plain(each, call_site.os) for each in (call_site.home,) if each)
+    kept = (*workspace(call_site), plain(call_site.cwd, call_site.os), *homes)
+    for path in resolved.all:
         if path == "/":
             return "the whole file system"
         if path in homes:
@@ -113,14 +115,14 @@ def critical(spot: ResolvedPath, ground: CallSite) -> str:
         parts = path.strip("/").split("/")
         if len(parts) == 1 or (len(parts) == 2 and parts[0] in _SYSTEM):
             return "a folder of the system"
-        if ground.os == "windows" and (_DRIVE_ROOT.fullmatch(path) or (len(parts) == 3 and parts[1] in _SYSTEM)):
+        if call_site.os == "windows" and (_DRIVE_ROOT.fullmatch(path) or (len(parts) == 3 and parts[1] in _SYSTEM)):
             return "a drive or a folder of the system"
     return ""
 
 
-def device(spot: ResolvedPath) -> bool:
+def device(resolved: ResolvedPath) -> bool:
     """Whether a write would go straight to a disk or to memory."""
-    return any(_DEVICE.match(path) for path in spot.all)
+    return any(_DEVICE.match(path) for path in resolved.all)
 
 
 class _Table(Struct, frozen=True, eq=False):  # there is one for each list and system: told apart by identity, at once
@@ -157,11 +159,11 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
 
     def meets(self, glob: str) -> bool:
         """Whether a shell pattern could be about something in the list."""
-        return _met(self, glob.lower())
+        return _may_match(self, glob.lower())
 
 
 @lru_cache(maxsize=1024)
-def _met(table: _Table, glob: str) -> bool:
+def _may_match(table: _Table, glob: str) -> bool:
     segments = [shell_tokens(part) for part in glob.strip("/").split("/") if part != "**"]
     return any(
         all(meets(mine, theirs) for mine, theirs in zip(name, segments[at:], strict=False))
@@ -173,10 +175,10 @@ def _met(table: _Table, glob: str) -> bool:
 @cache
 def _table(kind: Kind, os: str) -> _Table:
     lists = read_places(kind)
-    listed = [_spelled(name, os) for group in lists.places for name in group.names]
-    fixed = [_spelled(name.lstrip("/"), os) for group in lists.places for name in group.absolute]
-    own = [_spelled(name, os) for group in lists.places for name in group.home]
-    spared = [_spelled(name, os) for name in lists.templates.names]
+    listed = [_spell(name, os) for group in lists.places for name in group.names]
+    fixed = [_spell(name.lstrip("/"), os) for group in lists.places for name in group.absolute]
+    own = [_spell(name, os) for group in lists.places for name in group.home]
+    spared = [_spell(name, os) for name in lists.templates.names]
     flags = re.DOTALL | re.IGNORECASE
     last = [name.rpartition("/")[2] for name in (*listed, *fixed)]
     return _Table(
@@ -190,12 +192,12 @@ def _table(kind: Kind, os: str) -> _Table:
     )
 
 
-def _spelled(name: str, os: str) -> str:
+def _spell(name: str, os: str) -> str:
     return fold(name, os).lower()
 
 
 @cache
-def _mixed(os: str) -> tuple[tuple[Mixed, re.Pattern[str]], ...]:
+def _patterns_of_content(os: str) -> tuple[tuple[Mixed, re.Pattern[str]], ...]:
     return tuple(
         (
             group.mixed,

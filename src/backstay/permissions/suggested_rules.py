@@ -43,31 +43,31 @@ def is_whole_command(text: str, script: Script) -> bool:
     return is_exact_text(text.replace("*", "x")) and ("*" not in text or not (alone or text.endswith("*")))
 
 
-def path_offers(tool: str, spot: ResolvedPath, ground: CallSite) -> tuple[str, ...]:
+def path_offers(tool: str, resolved: ResolvedPath, call_site: CallSite) -> tuple[str, ...]:
     """Rules that would have allowed a file: the folder that it is in when that lies in the workspace, else the file alone."""
-    if spot.lexical != spot.real or ground.os != "linux" or not _PLAIN.fullmatch(spot.lexical):
+    if resolved.lexical != resolved.real or call_site.os != "linux" or not _PLAIN.fullmatch(resolved.lexical):
         return ()
-    cwd, home = plain(ground.cwd), plain(ground.home)
-    if within(spot.lexical, (cwd,)):
-        below = spot.lexical[len(cwd.rstrip("/")) :]
+    cwd, home = plain(call_site.cwd), plain(call_site.home)
+    if within(resolved.lexical, (cwd,)):
+        below = resolved.lexical[len(cwd.rstrip("/")) :]
         folder = below.rpartition("/")[0]
         return (f"{tool}({folder}/**)",) if folder else (f"{tool}({below})",) if below else ()
-    if home != "/" and within(spot.lexical, (home,)) and spot.lexical != home:
-        return (f"{tool}(~{spot.lexical[len(home) :]})",)
-    return (f"{tool}(/{spot.lexical})",)
+    if home != "/" and within(resolved.lexical, (home,)) and resolved.lexical != home:
+        return (f"{tool}(~{resolved.lexical[len(home) :]})",)
+    return (f"{tool}(/{resolved.lexical})",)
 
 
-def naming_offer(tool: str, spot: ResolvedPath, ground: CallSite) -> str:
+def naming_offer(tool: str, resolved: ResolvedPath, call_site: CallSite) -> str:
     """A rule that names a file itself; empty when none can be written."""
-    if not path_offers(tool, spot, ground):
+    if not path_offers(tool, resolved, call_site):
         return ""
-    cwd, home = plain(ground.cwd).rstrip("/"), plain(ground.home).rstrip("/")
-    if within(spot.lexical, (cwd or "/",)):
-        return f"{tool}({spot.lexical[len(cwd) + 1 :]})"
+    cwd, home = plain(call_site.cwd).rstrip("/"), plain(call_site.home).rstrip("/")
+    if within(resolved.lexical, (cwd or "/",)):
+        return f"{tool}({resolved.lexical[len(cwd) + 1 :]})"
     return (
-        f"{tool}(~{spot.lexical[len(home) :]})"
-        if home and within(spot.lexical, (home,))
-        else f"{tool}(/{spot.lexical})"
+        f"{tool}(~{resolved.lexical[len(home) :]})"
+        if home and within(resolved.lexical, (home,))
+        else f"{tool}(/{resolved.lexical})"
     )
 
 

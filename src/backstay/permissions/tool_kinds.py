@@ -100,7 +100,7 @@ def is_known(name: str) -> bool:
     return usual_name(name) in _KNOWN or name in ("Cd", "*") or name.startswith("mcp__")
 
 
-def meant_tool(name: str) -> str:
+def guess_tool(name: str) -> str:
     """The known tool that a name which is none was most likely meant to be; empty when none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for what is wrong
 
@@ -134,11 +134,11 @@ def form_of(call: Call) -> Form:
     if tool.name.startswith("mcp__"):
         return Form("mcp", names)
     if usual in _KNOWN and tool.touches != "host":
-        return _known_form(usual, names)
+        return _make_form(usual, names)
     if tool.child:
         return Form("agent", (*ALIASES["Agent"], tool.name), "prompt")
     kind, keys = _BY_TOUCH.get(tool.touches, ("other", ()))
-    declared = _declared(tool)
+    declared = _arguments_of_schema(tool)
     present = [key for key in keys if key in call.args and (not declared or key in declared)]
     if present:
         return Form(kind, names, present[0], tuple(present[1:]))
@@ -146,12 +146,12 @@ def form_of(call: Call) -> Form:
 
 
 @lru_cache(maxsize=64)
-def _known_form(usual: str, names: tuple[str, ...]) -> Form:
+def _make_form(usual: str, names: tuple[str, ...]) -> Form:
     kind, main, _, _ = _KNOWN[usual]
     return Form(kind, names, main, known=True)
 
 
-def _declared(tool: ToolSpec) -> dict[str, object]:
+def _arguments_of_schema(tool: ToolSpec) -> dict[str, object]:
     """The arguments that a tool declares, by name; none when it does not say."""
     found = tool.schema.get("properties")
     return found if isinstance(found, dict) else {}
@@ -175,7 +175,7 @@ def _patch(call: Call) -> str | None:
         return None
 
 
-def file_accesses(call: Call, form: Form, ground: CallSite) -> tuple[Access, ...] | None:
+def file_accesses(call: Call, form: Form, call_site: CallSite) -> tuple[Access, ...] | None:
     """The files that a call of a file tool names; None when its arguments do not say."""
     text = text_of(call, form)
     match form.kind:
@@ -183,31 +183,31 @@ def file_accesses(call: Call, form: Form, ground: CallSite) -> tuple[Access, ...
             kind: AccessKind = "read" if form.kind == "read" else "write"
             paths = [text, *(call.args[key] for key in form.more)]
             named = [path for path in paths if isinstance(path, str) and path]
-            return tuple(_access(kind, path, ground) for path in named) if len(named) == len(paths) else None
+            return tuple(_access(kind, path, call_site) for path in named) if len(named) == len(paths) else None
         case "patch":
-            return _patched(text, ground) if text else None
+            return _accesses_of_patch(text, call_site) if text else None
         case "search":
-            return _searched(call, text, ground)
+            return _accesses_of_search(call, text, call_site)
         case _:
             return ()
 
 
-def _access(kind: AccessKind, path: str, ground: CallSite) -> Access:
-    return Access(kind=kind, path=absolute(path, ground), written=path)
+def _access(kind: AccessKind, path: str, call_site: CallSite) -> Access:
+    return Access(kind=kind, path=absolute(path, call_site), written=path)
 
 
-def _searched(call: Call, text: str | None, ground: CallSite) -> tuple[Access, ...] | None:
+def _accesses_of_search(call: Call, text: str | None, call_site: CallSite) -> tuple[Access, ...] | None:
     if call.args.get("path") is not None and text is None:
         return None
-    root = text or ground.cwd
+    root = text or call_site.cwd
     name = usual_name(call.tool.name)
     if name == "LS":
-        return (_access("list", root, ground),)
-    found = [_access("list" if name == "Glob" else "read", root, ground)]
+        return (_access("list", root, call_site),)
+    found = [_access("list" if name == "Glob" else "read", root, call_site)]
     for key in ("pattern",) if name == "Glob" else ("glob",):
         wanted = call.args.get(key)
         if isinstance(wanted, str) and wanted:
-            found += _named_by(wanted, root, ground)
+            found += _accesses_of_pattern(wanted, root, call_site)
     return tuple(found)
 
 
@@ -215,7 +215,7 @@ _CLIMBS: Final = re.compile(r"(?:^|[/{,])(?:\.|\[\.\]){2}(?:[/},]|$)|[{,][/~]")
 """In a pattern behind its first wildcard: what may lead to any folder."""
 
 
-def _named_by(pattern: str, root: str, ground: CallSite) -> list[Access]:
+def _accesses_of_pattern(pattern: str, root: str, call_site: CallSite) -> list[Access]:
     """What a search pattern names by itself: the folder that it starts at, and a file without wildcards."""
     literal = re.split(r"[*?\[{]", pattern.removeprefix("!"), maxsplit=1)[0]
     if _CLIMBS.search(pattern, len(literal)):
@@ -224,15 +224,15 @@ def _named_by(pattern: str, root: str, ground: CallSite) -> list[Access]:
     named = literal if whole else literal.rpartition("/")[0] + "/" * (literal.startswith("/") or "/" in literal)
     if not named:
         return []
-    there = absolute(named, ground)
+    there = absolute(named, call_site)
     if not named.startswith(("/", "~")):
-        there = f"{absolute(root, ground).rstrip('/')}/{named}"
+        there = f"{absolute(root, call_site).rstrip('/')}/{named}"
     return [Access(kind="list", path=there, written=pattern)]
 
 
-def _patched(text: str, ground: CallSite) -> tuple[Access, ...] | None:
+def _accesses_of_patch(text: str, call_site: CallSite) -> tuple[Access, ...] | None:
     try:
-        return tuple(_access(kind, path, ground) for kind, path in patch_paths(text))
+        return tuple(_access(kind, path, call_site) for kind, path in patch_paths(text))
     except UserError:
         return None
 

@@ -121,7 +121,7 @@ class _Places(Struct, frozen=True, eq=False):
             if token == DEEP:
                 reached = self._behind(reached)
             elif token == MANY:
-                reached = self._flooded(reached)
+                reached = self._flood(reached)
             else:
                 if token not in moves:
                     moves[token] = (self.deep if token == "/" else wild, self._taking(token))
@@ -160,7 +160,7 @@ class _Places(Struct, frozen=True, eq=False):
             found |= places if char != "/" and (kind is None or kind.fullmatch(char)) else 0
         return found
 
-    def _flooded(self, reached: int) -> int:
+    def _flood(self, reached: int) -> int:
         """`reached`, and every place up to the next slash."""
         enters = (((1 << self.size) - 1) & ~self.literal.get("/", 0)) << 1
         width = 1

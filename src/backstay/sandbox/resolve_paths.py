@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from backstay.permissions.path_rules import PathPattern, about
 from backstay.permissions.paths import fold, plain
 from backstay.permissions.searches import NOT_TOLD, Lookup, lookup_of
-from backstay.permissions.sensitive_paths import is_suspect, mixed_with, sensitive_name
+from backstay.permissions.sensitive_paths import find_needed_content, is_suspect, sensitive_name
 from backstay.sandbox.git import repository_of, tracked_names
 from backstay.sandbox.plan import private_files
 from backstay.system.machine import SYSTEM
@@ -189,7 +189,7 @@ def _sensitive(folder: str, files: Iterable[_File]) -> Iterator[tuple[str, str]]
         parent, _, last = name.rpartition("/")
         inside = is_covered(parent)
         named = (inside or _is_suspect(last)) and _is_sensitive(base + name)
-        if named and not inside and (mixed := mixed_with(fold(base + name, SYSTEM), SYSTEM)):
+        if named and not inside and (mixed := find_needed_content(fold(base + name, SYSTEM), SYSTEM)):
             named = _holds(_WANTED[mixed], start + name)
         if kind != "folder" and (named or (kind == "link" and _is_sensitive(os.path.realpath(start + name)))):
             yield start + name, name

@@ -55,7 +55,7 @@ from backstay.session.session import Fork, Session
 from backstay.session.subagents.fork_plan import SubagentPlans
 from backstay.session.subagents.open_child import agent_runner, child_opener
 from backstay.session.toolbox import StoredOutputs, Toolbox
-from backstay.session.workspace import SessionSandbox, check_sandbox, ground_of, looks
+from backstay.session.workspace import SessionSandbox, call_site_of, check_sandbox, looks
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace, NoTrace
 from backstay.tools.bounded import BoundedTool
@@ -238,12 +238,12 @@ async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFa
     inbox = Inbox()
     running = options.survey.running if options.survey is not None else ()
     trusted = options.trust is not False
-    ground = ground_of(prepared.state.meta.cwd, prepared.scope, options.folders, trusted=trusted, running=running)
+    call_site = call_site_of(prepared.state.meta.cwd, prepared.scope, options.folders, trusted=trusted, running=running)
     outputs = StoredOutputs(opening.store, inbox, prepared.state)
-    kit = await find_kit(options, prepared, facts, ground, outputs, stack)
+    kit = await find_kit(options, prepared, facts, call_site, outputs, stack)
     options = with_kit(options, kit)
     asked_for = options.survey is None or bool(options.survey.claims)
-    hands = Toolbox(ground, options.rules, outputs, options.tool_environment, options.keys, asked_for=asked_for)
+    hands = Toolbox(call_site, options.rules, outputs, options.tool_environment, options.keys, asked_for=asked_for)
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
     mask = Mask(options.keys.values(os.environ), secret_values(os.environ))
@@ -253,18 +253,18 @@ async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFa
     policy = replace_fields(
         make_policy(options, toolset.specs(), instructions, schemas, facts),
         hooks=(*options.hook_specs, *own_hooks),
-        ground=ground,
-        rule_matches=functools.partial(rule_about, ground=ground),
+        call_site=call_site,
+        rule_matches=functools.partial(rule_about, call_site=call_site),
         forks=forking(kit),
         mode_after_turn=prepared.mode_after_turn,
     )
     in_force = InForce(
         policy=policy,
         instructions=instructions,
-        look=looks(toolset, ground, options.rules),
+        look=looks(toolset, call_site, options.rules),
         opening=prepared.opening.masked(mask.drafts),
     )
-    core = await _services(opening, options, find, toolset, ground, inbox, mask, kit, in_force)
+    core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force)
     relisten = functools.partial(_listening, functions=functions, hands=hands, world=core)
     in_force.hear_hooks = relisten(options, policy.hooks)
     forks = SubagentPlans(prepared.state, kit)
@@ -287,7 +287,7 @@ async def _services(
     options: Options,
     find: FindModel,
     toolset: Toolset,
-    ground: CallSite,
+    call_site: CallSite,
     inbox: Inbox,
     mask: Mask,
     kit: ProjectContext | None,
@@ -296,7 +296,7 @@ async def _services(
     """Build the services of a session, but for those of its children, who have what it has."""
     prepared, living = opening.prepared, opening.living
     deltas = DeltaStream(prepared.session, prepared.state, mask, Bus(), opening.trace)
-    walls = SessionSandbox(prepared.scope, ground)
+    walls = SessionSandbox(prepared.scope, call_site)
     opening.stack.callback(walls.close)
     services = Services(
         session=prepared.session,
@@ -312,7 +312,7 @@ async def _services(
         mask=mask,
         asker=options.asker or options.prompt,
         find_notes=None if kit is None else kit.notes_finder(prepared.state),
-        keep_rules=None if options.bare else _keeper(prepared.state.meta.project, ground.cwd),
+        keep_rules=None if options.bare else _keeper(prepared.state.meta.project, call_site.cwd),
         raise_walls=walls,
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
         put_away=functools.partial(living.put_away, prepared.state) if living.active else None,
@@ -321,7 +321,7 @@ async def _services(
         tool_timeout_s=options.tool_timeout_s,
     )
     keeps_files = options.checkpoints and not options.only_tools
-    return replace_fields(services, files=FileCapture(services, ground.roots)) if keeps_files else services
+    return replace_fields(services, files=FileCapture(services, call_site.roots)) if keeps_files else services
 
 
 def _listening(

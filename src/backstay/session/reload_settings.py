@@ -68,7 +68,7 @@ class Reloading(Struct):
             bypass_forbidden=options.bypass_forbidden,
         )
         self.hands.rules = options.rules
-        runner.in_force.look = looks(world.tools, runner.policy.ground, options.rules)
+        runner.in_force.look = looks(world.tools, runner.policy.call_site, options.rules)
         runner.in_force.hear_hooks = self.relisten(options, hooks)
 
     async def _speak(self, before: str) -> None:

@@ -60,7 +60,7 @@ class Toolbox:
 
     def __init__(
         self,
-        ground: CallSite,
+        call_site: CallSite,
         rules: Sequence[Rule],
         outputs: StoredOutputs,
         environment: Mapping[str, str] | None = None,
@@ -69,11 +69,11 @@ class Toolbox:
         asked_for: bool = True,
     ) -> None:
         """Bind the tools. `asked_for`: whether a person was asked to trust the workspace, if it is trusted."""
-        self.ground = ground
+        self.call_site = call_site
         self.rules = rules
         self.outputs = outputs
         careful = {} if asked_for else careful_git()
-        guard = careful if ground.trusted else git_environment(ground.cwd)
+        guard = careful if call_site.trusted else git_environment(call_site.cwd)
         self.programs = {**(environment or {}), **guard}
         """The variables of every program that is started, by tools and by hooks."""
         self.keys = keys
@@ -119,8 +119,8 @@ class Toolbox:
             yield make_web_search(engine)
 
     def _withheld(self, path: str) -> Withheld:
-        found = withheld(path, self.rules, self.ground)
-        return found or (withheld(led, self.rules, self.ground) if (led := self._leads(path)) != path else "")
+        found = withheld(path, self.rules, self.call_site)
+        return found or (withheld(led, self.rules, self.call_site) if (led := self._leads(path)) != path else "")
 
 
 def _client() -> "httpx.AsyncClient":

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from backstay.permissions import Call, paths_to_resolve
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.paths import locate, within
-from backstay.permissions.sensitive_paths import protected
+from backstay.permissions.sensitive_paths import find_protected
 from backstay.ports import Confinement, Tool
 from backstay.runtime.services import Look, Tools
 from backstay.runtime.wait import in_worker, offloaded
@@ -25,7 +25,7 @@ from backstay.vocab.rules import Rule
 from backstay.vocab.specs import FsScope
 
 
-def ground_of(
+def call_site_of(
     cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, trusted: bool, running: Sequence[str] = ()
 ) -> CallSite:
     """The ground of a session that works in `cwd`. `running` are files of the workspace that something outside it runs."""
@@ -33,13 +33,15 @@ def ground_of(
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
     found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
     folders = program_folders(found, os.environ.get("PATH", ""), cwd)
-    ground = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted)
-    linked = (os.path.realpath(path) for path in links_of((*found, cwd)) if protected(locate(path, ground), ground))
+    call_site = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted)
+    linked = (
+        os.path.realpath(path) for path in links_of((*found, cwd)) if find_protected(locate(path, call_site), call_site)
+    )
     inner = (each for each in linked if not any(within(root, (each,)) for root in found))
-    return replace(ground, running=tuple(dict.fromkeys((*running, *folders, *inner))))
+    return replace(call_site, running=tuple(dict.fromkeys((*running, *folders, *inner))))
 
 
-def looks(tools: Tools, ground: CallSite, rules: Sequence[Rule]) -> Look:
+def looks(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> Look:
     """Looks at the paths of calls, without keeping the loop waiting."""
 
     async def look_at(name: str, args: Mapping[str, object]) -> CallFacts | None:
@@ -48,8 +50,8 @@ def looks(tools: Tools, ground: CallSite, rules: Sequence[Rule]) -> Look:
             return None
         call = Call(tool=tool.spec, args=dict(args))
         if tool.spec.touches == "runs":  # a command may be long, and reading the first one loads the readers
-            return await in_worker(lambda: _facts(call, ground, rules))
-        found = await offloaded(lambda: paths_to_resolve(call, ground, rules), len(repr(args)))
+            return await in_worker(lambda: _facts(call, call_site, rules))
+        found = await offloaded(lambda: paths_to_resolve(call, call_site, rules), len(repr(args)))
         if not any(found):
             return None
         return await anyio.to_thread.run_sync(_look_at, *found)
@@ -60,8 +62,8 @@ def looks(tools: Tools, ground: CallSite, rules: Sequence[Rule]) -> Look:
 class SessionSandbox:
     """The walls around the programs of a session, raised when the first one is started."""
 
-    def __init__(self, scope: FsScope, ground: CallSite) -> None:
-        self._scope, self._ground = scope, ground
+    def __init__(self, scope: FsScope, call_site: CallSite) -> None:
+        self._scope, self._call_site = scope, call_site
         self._lock = Lock()
         self._raised: list[Confinement | None] = []
 
@@ -71,7 +73,7 @@ class SessionSandbox:
 
         with self._lock:
             if not self._raised:
-                self._raised.append(confinement_for(self._scope, self._ground.roots, home=self._ground.home))
+                self._raised.append(confinement_for(self._scope, self._call_site.roots, home=self._call_site.home))
             return self._raised[0]
 
     def close(self) -> None:
@@ -98,8 +100,8 @@ async def check_sandbox(options: Options, recorded: FsScope) -> str:
     return f"Programs are not confined here: {report.why} `backstay doctor` says more."
 
 
-def _facts(call: Call, ground: CallSite, rules: Sequence[Rule]) -> CallFacts | None:
-    paths, globs = paths_to_resolve(call, ground, rules)
+def _facts(call: Call, call_site: CallSite, rules: Sequence[Rule]) -> CallFacts | None:
+    paths, globs = paths_to_resolve(call, call_site, rules)
     return _look_at(paths, globs) if paths or globs else None
 
 

@@ -58,8 +58,8 @@ def accesses(text: str) -> set[tuple[str, str]]:
 @given(st.lists(PIECES, max_size=40).map(" ".join) | st.lists(PIECES, max_size=40).map("".join) | st.text(), GROUNDS)
 @example("\ud800", GROUND)
 @example("", GROUND)
-def test_any_text_is_read(text: str, ground: CallSite) -> None:
-    read_command(text, ground)
+def test_any_text_is_read(text: str, call_site: CallSite) -> None:
+    read_command(text, call_site)
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,12 @@ def exact_rule(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> s
 
 def _weighed(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Verdict:
     facts = call.facts
-    ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
+    call_site = policy.call_site if facts is None else replace(policy.call_site, links=facts.links, globs=facts.globs)
     hook = HookVerdict(decision=call.hook, reason=call.hook_reason) if call.hook is not None else None
     own, seen = fingerprint(call.name, call.args), seen_as(call.name, call.args, facts)
     return judge_call(
         Call(tool=spec, args=msgspec.json.decode(call.args, type=dict[str, object])),
-        ground,
+        call_site,
         policy.rules,
         mode=p.mode,
         scope=p.scope,

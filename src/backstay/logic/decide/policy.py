@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: Mapping[str, ToolSpec] = {}
     rules: tuple[Rule, ...] = ()
-    ground: CallSite = CallSite(cwd="/", home="/")
+    call_site: CallSite = CallSite(cwd="/", home="/")
     """Where calls happen, before anybody looked at their paths."""
     hooks: tuple[HookSpec, ...] = ()
     rule_matches: RuleMatches | None = None

@@ -74,7 +74,7 @@ class Effect(msgspec.Struct):
         if kind == "remove" and len(paths) > 1:
             paths = ("",)
         elif kind == "read" and "" in paths and value:  # its name may say enough
-            paths = (*paths, *Site(site.ground, (site.ground.cwd,)).paths(value))
+            paths = (*paths, *Site(site.call_site, (site.call_site.cwd,)).paths(value))
         self.accesses += [
             Access(kind=kind, path=path, written=field.text, glob=field.glob, redirect=redirect, rewrites=rewrites)
             for path in paths
@@ -194,7 +194,7 @@ def _merges(sources: Sequence[Field]) -> bool:
 
 def _holds_workspace(folder: str, site: Site) -> bool:
     """Whether a folder is one that has the workspace or the home below it, or is one of them."""
-    dear = (site.ground.cwd, site.ground.home, *site.ground.roots)
+    dear = (site.call_site.cwd, site.call_site.home, *site.call_site.roots)
     return any(f"{each.rstrip('/')}/".startswith(f"{posixpath.normpath(folder).rstrip('/')}/") for each in dear)
 
 
@@ -227,7 +227,7 @@ def read_dd(asked: Asked, effect: Effect) -> None:
 
 def read_tar(asked: Asked, effect: Effect) -> None:
     """Say what `tar` does: pack what it names, or unpack into a folder."""
-    line = take_apart(_dashed(asked.words), asked.row.options)
+    line = take_apart(_add_dashes(asked.words), asked.row.options)
     for _, kind, value in line.given:
         if kind == "script":
             effect.exact = True
@@ -253,7 +253,7 @@ def read_tar(asked: Asked, effect: Effect) -> None:
     effect.deepen()
 
 
-def _dashed(fields: Sequence[Field]) -> list[Field]:
+def _add_dashes(fields: Sequence[Field]) -> list[Field]:
     """Write the old form `czf archive` with a dash for each letter, its values in order."""
     first = fields[0].value if fields else None
     if first is None or not _OLD_STYLE.fullmatch(first):

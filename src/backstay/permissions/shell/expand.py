@@ -30,33 +30,33 @@ class Field(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True):
     """Where a command may run."""
 
-    ground: CallSite
+    call_site: CallSite
     folders: tuple[str | None, ...]
     """None for anywhere."""
 
     def paths(self, name: str) -> tuple[str, ...]:
         """Make a path absolute, not normalised; one for each folder that the command may be in, "" for unknown."""
-        if is_absolute(name, self.ground.os):
-            return (self._shortened(name),)
-        return tuple("" if folder is None else self._shortened(join(folder, name)) for folder in self.folders)
+        if is_absolute(name, self.call_site.os):
+            return (self._shorten(name),)
+        return tuple("" if folder is None else self._shorten(join(folder, name)) for folder in self.folders)
 
-    def entered(self, target: Field) -> "Site":
+    def enter(self, target: Field) -> "Site":
         """Give the place after a `cd` that may fail, or that only a subshell makes."""
         if not target.value or target.glob or target.value == "-":
-            return Site(self.ground, UNKNOWN)
+            return Site(self.call_site, UNKNOWN)
         there = tuple(posixpath.normpath(path) if path else None for path in self.paths(target.value))
         folders = tuple(dict.fromkeys((*self.folders, *there)))
-        return Site(self.ground, folders if len(folders) <= MOST_FOLDERS else UNKNOWN)
+        return Site(self.call_site, folders if len(folders) <= MOST_FOLDERS else UNKNOWN)
 
     def below(self, target: Field) -> "Site":
         """Give the place of a program that is told to go to a folder (`git -C`, `env --chdir`)."""
         if not target.value or target.glob:
-            return Site(self.ground, UNKNOWN)
-        return Site(self.ground, tuple(path or None for path in self.paths(target.value)))
+            return Site(self.call_site, UNKNOWN)
+        return Site(self.call_site, tuple(path or None for path in self.paths(target.value)))
 
-    def _shortened(self, path: str) -> str:
+    def _shorten(self, path: str) -> str:
         """Take out the parts that say nothing, so that a wildcard is looked up where it is; Windows reads `//` as another machine."""
-        if ("/./" not in path and "//" not in path) or self.ground.os == "windows":
+        if ("/./" not in path and "//" not in path) or self.call_site.os == "windows":
             return path
         return _SAME.sub("", path)
 

@@ -14,7 +14,14 @@ from msgspec import structs
 from backstay.permissions.call_site import CallSite, Command, Layer
 from backstay.permissions.shell.effects import Effect, guess, is_stream
 from backstay.permissions.shell.expand import Field, Site, base_name
-from backstay.permissions.shell.inline_code import cut, may_be_script, meant_by, printed_by, run_by_others, values_of
+from backstay.permissions.shell.inline_code import (
+    cut,
+    guess_output,
+    may_be_script,
+    resolve_aliases,
+    run_by_others,
+    values_of,
+)
 from backstay.permissions.shell.lookup import effect_of
 from backstay.permissions.shell.plain_grammar import read_plain
 from backstay.permissions.shell.table import rewriters, rows, words, wraps
@@ -59,8 +66,8 @@ _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 class CommandFinder:
     """Finds the commands of one text, and of the scripts in it."""
 
-    def __init__(self, ground: CallSite, *, perhaps: bool = False) -> None:
-        self.ground, self.perhaps = ground, perhaps
+    def __init__(self, call_site: CallSite, *, perhaps: bool = False) -> None:
+        self.call_site, self.perhaps = call_site, perhaps
         self.commands: list[Command] = []
         self.problems: list[str] = []
         self.texts = 0
@@ -79,18 +86,18 @@ class CommandFinder:
             return
         uncertain = False
         try:
-            found = read_plain(text, self.ground)
+            found = read_plain(text, self.call_site)
         except Outside as outside:
             if self.perhaps:
                 return  # it is no script
-            found = read_tree(text, self.ground.home)
+            found = read_tree(text, self.call_site.home)
             self.problems.append(str(outside))
             uncertain = True
         first = len(self.commands)
         places = [seen.fields for seen in found if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd")]
         anywhere = site
         for fields in (*places, *places):
-            anywhere = anywhere.entered(_target(fields, self.ground.home))
+            anywhere = anywhere.enter(_target(fields, self.call_site.home))
         for seen in found:
             if len(self.commands) > MOST_COMMANDS:
                 self.problems.append("it has too many commands")
@@ -98,48 +105,48 @@ class CommandFinder:
             if seen.fields or seen.redirects or seen.sets:
                 self.command(seen, anywhere if seen.repeated else site, around, seen.steers)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
-                site = site.entered(_target(seen.fields, self.ground.home))
+                site = site.enter(_target(seen.fields, self.call_site.home))
         self.hand_over(found, anywhere)
         if uncertain:
             names = Field(" ".join(_NAMED.findall(text)))
-            self.mentioned([Seen([], [], [names], fed=False)], anywhere)
+            self.take_mentions([Seen([], [], [names], fed=False)], anywhere)
         if any(command.opaque for command in self.commands[first:]):
-            self.printed(found, site, around)
+            self.search_output(found, site, around)
         if any(_is_unknown(command) for command in self.commands[first:]):
             self.handed += [(text, anywhere) for text in run_by_others(found)]
         if any(each.kind == "read" and not each.path for command in self.commands[first:] for each in command.accesses):
-            self.mentioned(found, anywhere)
+            self.take_mentions(found, anywhere)
 
     def hand_over(self, found: Sequence[Seen], site: Site) -> None:
         """Note what commands assign, and what they print where a program hands its input to a shell; and what new names stand for."""
-        texts = [*values_of(found), *meant_by(found)]
+        texts = [*values_of(found), *resolve_aliases(found)]
         for seen in found:
             if self.listens or [field.value for field in seen.fields[:2]] == ["printf", "-v"]:
-                texts += [*printed_by(seen, known=False), *(given.value or given.text for given in seen.given)]
+                texts += [*guess_output(seen, known=False), *(given.value or given.text for given in seen.given)]
         self.handed += [(text, site) for text in texts]
 
     def possible(self) -> Sequence[Command]:
         """Give the commands that may stand in the texts that a program may hand to a shell."""
-        inner, size = CommandFinder(self.ground, perhaps=True), 0
+        inner, size = CommandFinder(self.call_site, perhaps=True), 0
         pending, done = sorted(self.handed, key=lambda each: len(each[0])), set[object]()
         for text, site in pending:  # it grows
             if text in done or not may_be_script(text):
                 continue
             done.add(text)
             inner.text(text, site)
-            for length, fields in cut(text, self.ground.home):
+            for length, fields in cut(text, self.call_site.home):
                 size += length
                 if size > MOST_HANDED or len(inner.commands) > MOST_POSSIBLE:
                     self.problems.append("it has too much text that a program may hand to a shell")
                     return inner.commands
-                if fields and fields not in done and is_known(base_name(fields[0].value or "sh", self.ground.os)):
+                if fields and fields not in done and is_known(base_name(fields[0].value or "sh", self.call_site.os)):
                     done.add(fields)
                     inner.command(Seen([*fields], [], [], fed=False), site)
             pending += inner.handed
             inner.handed.clear()
         return inner.commands
 
-    def mentioned(self, commands: Sequence[Seen], site: Site) -> None:
+    def take_mentions(self, commands: Sequence[Seen], site: Site) -> None:
         """Take in the words of commands as files, where one reads a file whose name is not known: it may be one of them."""
         effect = Effect(edits=True)
         for seen in commands:
@@ -148,11 +155,11 @@ class CommandFinder:
         effect.accesses = [structs.replace(access, perhaps=True) for access in effect.accesses]
         self.commands.append(_command((), effect, (), given=False))
 
-    def printed(self, commands: Sequence[Seen], site: Site, around: tuple[Layer, ...]) -> None:
+    def search_output(self, commands: Sequence[Seen], site: Site, around: tuple[Layer, ...]) -> None:
         """Look through what commands print, where something runs a text that is not known: it may be that."""
         for seen in commands:
             problems = len(self.problems)
-            for text in printed_by(seen, known=True):
+            for text in guess_output(seen, known=True):
                 self.text(text, site, (*around, _layer(seen.fields)))
             del self.problems[problems:]  # most of it is no script; what is opaque asks by itself
 
@@ -178,7 +185,7 @@ class CommandFinder:
             given = (*(seen.fields[1:] if hands == "all" else ()), *seen.given)
             self.handed += [(field.text if field.value is None else field.value, site) for field in given]
         self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
-        inside, site = (*around, *layers[:1]), _moved(seen.fields, site)
+        inside, site = (*around, *layers[:1]), _move(seen.fields, site)
         for script in scripts:
             if script.value is not None:
                 self.text(script.value, site, inside)
@@ -202,11 +209,11 @@ class CommandFinder:
                 layers.append(_layer(fields))
                 _remove(fields[1:], effect, site)
                 continue
-            name = base_name(fields[0].value, self.ground.os)
+            name = base_name(fields[0].value, self.call_site.os)
             inner = self._inner(fields) if wraps(name, [field.value for field in fields[1:]]) else []
-            inside = _moved(fields, site) if inner else site
+            inside = _move(fields, site) if inner else site
             if name in _FEEDERS:
-                inner = [[*map(_filled(fields), each), Field(None, "", many=True)] for each in inner]
+                inner = [[*map(_filler_of(fields), each), Field(None, "", many=True)] for each in inner]
             layers.append(_layer(fields, transparent=name in words("transparent") and len(inner) == 1))
             _join(effect, effect_of(fields, site, seen.given))
             scripts += self._scripts(name, fields, seen, effect, site)
@@ -219,7 +226,7 @@ class CommandFinder:
 
     def _takes_commands(self, layer: Layer) -> bool:
         """Whether a program runs what stands in its input, or a shell that does: interpreters, editors, `su`, `sudo -s`."""
-        name = base_name(layer.words[0] or "", self.ground.os) if layer.words else ""
+        name = base_name(layer.words[0] or "", self.call_site.os) if layer.words else ""
         row = rows().get(name)
         if name in _FEEDERS or (row is not None and row.by in ("awk", "sed")):
             return False  # what they read is no program
@@ -228,7 +235,7 @@ class CommandFinder:
 
     def _hands(self, layers: Sequence[Layer]) -> Literal["", "input", "all"]:
         """Say what a program hands to a shell: its words too, or its input, as `sudo` does when no other program is in view."""
-        names = [base_name(layer.words[0] or "", self.ground.os) for layer in layers if layer.words]
+        names = [base_name(layer.words[0] or "", self.call_site.os) for layer in layers if layer.words]
         last = [name for name in names if is_known(name) or name in words("logins")][-1:]
         if any(name in words("hands") for name in names) or words("logins").issuperset(last or [""]):
             return "all"
@@ -238,7 +245,9 @@ class CommandFinder:
         """Give the commands that may stand among a program's arguments: from each of the first words on, and each that names a program."""
         starts = [at for at, field in enumerate(fields) if at and not _is_option(field)]
         starts = [at for at in starts if at == starts[0] or fields[at].value != "."]  # else it is a folder
-        known = [at for at in starts if is_known(base_name(fields[at].value or "", self.ground.os)) or fields[at].many]
+        known = [
+            at for at in starts if is_known(base_name(fields[at].value or "", self.call_site.os)) or fields[at].many
+        ]
         if not known:  # what is not known may be the program, and no value of an option
             known = [at for at, field in enumerate(fields) if at and field.value is None][:1]
         return [list(fields[at:]) for at in sorted({*starts[:MOST_FIRST], *known})[:MOST_INNER]]
@@ -313,7 +322,7 @@ def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site
     return list(seen.given)
 
 
-def _filled(fields: Sequence[Field]) -> Callable[[Field], Field]:
+def _filler_of(fields: Sequence[Field]) -> Callable[[Field], Field]:
     """Say which words of a program get what `xargs -I` reads in the place of a mark."""
     words = [field.value or "" for field in fields]
     marks = [after if word == "-I" else word[2:] for word, after in pairwise(words) if word.startswith("-I")]
@@ -331,14 +340,14 @@ def _remove(rest: Sequence[Field], effect: Effect, site: Site) -> None:
                 effect.touch("remove", field, site)
 
 
-def _moved(fields: Sequence[Field], site: Site) -> Site:
+def _move(fields: Sequence[Field], site: Site) -> Site:
     """Give the place of a program behind one that is told to go to a folder: there, or here."""
     for before, field in pairwise(fields):
         option, equals, glued = (field.value or "").partition("=")
         if before.value in _GOES:
-            site = site.entered(field)
+            site = site.enter(field)
         elif equals and option in _GOES:
-            site = site.entered(Field(glued))
+            site = site.enter(Field(glued))
     return site
 
 

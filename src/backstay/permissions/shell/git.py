@@ -256,7 +256,7 @@ def _configures(line: Line, effect: Effect, site: Site) -> None:
         files = [Field("~/.gitconfig" if line.has("--global") else ".git/config", "the configuration")]
     for field in files:
         value = field.value
-        full = f"{site.ground.home}/{value[2:]}" if value is not None and value.startswith("~/") else value
+        full = f"{site.call_site.home}/{value[2:]}" if value is not None and value.startswith("~/") else value
         effect.touch("write", Field(full, field.text), site)
 
 
@@ -267,7 +267,7 @@ def _clones(line: Line, effect: Effect, site: Site) -> None:
 
 def _tells(line: Line, effect: Effect, site: Site) -> None:
     """Take in the file in which passwords are kept, which is where most helpers take them from."""
-    effect.touch("read", Field(f"{site.ground.home}/.git-credentials", "kept passwords"), site)
+    effect.touch("read", Field(f"{site.call_site.home}/.git-credentials", "kept passwords"), site)
 
 
 def _makes(line: Line, effect: Effect, site: Site) -> None:

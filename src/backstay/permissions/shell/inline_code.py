@@ -148,9 +148,9 @@ def values_of(seen: Sequence[Seen]) -> Iterator[str]:
         yield from (*values, "".join(values))
 
 
-def meant_by(seen: Sequence[Seen]) -> Iterator[str]:
+def resolve_aliases(seen: Sequence[Seen]) -> Iterator[str]:
     """Give what commands stand for by names that others give: `alias x='rm -rf'; x /`, `hash -p /bin/rm ls; ls -rf /`."""
-    meant = dict(each for command in seen for each in _named(command))
+    meant = dict(each for command in seen for each in _texts_with_names(command))
     for command in seen if meant else ():
         text = " ".join(field.text if field.value is None else field.value for field in command.fields)
         for _ in meant:
@@ -161,7 +161,7 @@ def meant_by(seen: Sequence[Seen]) -> Iterator[str]:
         yield text
 
 
-def _named(seen: Seen) -> Iterator[tuple[str, str]]:
+def _texts_with_names(seen: Seen) -> Iterator[tuple[str, str]]:
     words = [field.value or "" for field in (*seen.fields, *seen.values)]
     yield from ((found[1], found[2]) for found in map(_TABLE.match, words) if found)
     if "alias" in words[:2]:
@@ -182,7 +182,7 @@ def run_by_others(seen: Sequence[Seen]) -> Iterator[str]:
             yield from (" ".join((value.strip("()"), *words[1:])) for value in values)
 
 
-def printed_by(seen: Seen, *, known: bool) -> Iterator[str]:
+def guess_output(seen: Seen, *, known: bool) -> Iterator[str]:
     """Give what a command prints, where its words say so: what is known of it, or all as it is written."""
     head = seen.fields[0].value if seen.fields else None
     if head == "cat":

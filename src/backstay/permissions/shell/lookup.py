@@ -40,7 +40,7 @@ _INLINE: Final = re.compile(r"(?:^|[=@,])[@<]?([^;=@,]+)")
 
 def effect_of(fields: Sequence[Field], site: Site, given: Sequence[Field] = ()) -> Effect:
     """Say what a command may do whose program is known by its first word."""
-    name = base_name(fields[0].value or "", site.ground.os)
+    name = base_name(fields[0].value or "", site.call_site.os)
     arguments = fields[1:]
     effect = Effect(network=talks(name, [field.value for field in arguments]))
     row = rows().get("mkfs" if name.startswith("mkfs.") else name)
@@ -192,7 +192,7 @@ def _read_find(asked: Asked, effect: Effect) -> None:
             effect.touch("write", command[0], asked.site)
         elif command:
             effect.inner.append([_fill_in(field) for field in command])
-            if is_reader(base_name(command[0].value or "", asked.site.ground.os)):
+            if is_reader(base_name(command[0].value or "", asked.site.call_site.os)):
                 _hand_over(folders or [HERE], fields[at:], effect, asked.site)
         else:
             effect.hide("-exec has no program")

@@ -48,16 +48,16 @@ def check_encoding(text: str) -> None:
         raise Outside("it sets an encoding in which its characters may be other ones")
 
 
-def read_plain(text: str, ground: CallSite) -> list[Seen]:
+def read_plain(text: str, call_site: CallSite) -> list[Seen]:
     """Give the commands of a script, in the order of writing; raise `Outside` when its meaning is not certain."""
     if len(text) > LONGEST:
         raise Outside(f"it is longer than {LONGEST:,} characters")
     check_characters(text)
     check_encoding(text)
-    shell = posixpath.basename(ground.shell)
+    shell = posixpath.basename(call_site.shell)
     if shell not in _SHELLS:
         raise Outside(f"{shell} reads such a text by rules of its own")
-    script = Script(text, ground, bash=shell == "bash", names=Names())
+    script = Script(text, call_site, bash=shell == "bash", names=Names())
     try:
         script.all()
     except RecursionError:  # the caller's own stack may be nearly used up
@@ -69,8 +69,8 @@ def read_plain(text: str, ground: CallSite) -> list[Seen]:
 class Script(Commands):
     """Reads one script, with the words, quotes and comments of the grammar for what is proved."""
 
-    def __init__(self, text: str, ground: CallSite, *, bash: bool, names: Names) -> None:
-        super().__init__(text, ground, bash=bash, names=names)
+    def __init__(self, text: str, call_site: CallSite, *, bash: bool, names: Names) -> None:
+        super().__init__(text, call_site, bash=bash, names=names)
         self.nested = 0
 
     def all(self) -> None:
@@ -177,7 +177,7 @@ class Script(Commands):
         read(self)
         self.repeats = repeats
         seen = Seen([], [], [], fed=fed)
-        while self.redirected(seen):
+        while self.read_redirect(seen):
             pass
         for inner in self.commands[first:]:  # its commands read what it reads
             inner.given += seen.given
@@ -341,7 +341,7 @@ class Script(Commands):
 
     def keep(self, text: str) -> None:
         """Read a text that a builtin keeps to run it later."""
-        script = Script(text, self.ground, bash=self.bash, names=self.names)
+        script = Script(text, self.call_site, bash=self.bash, names=self.names)
         script.depth = self.depth
         script.repeats = 1
         script.all()

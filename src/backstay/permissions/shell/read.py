@@ -12,45 +12,47 @@ from backstay.permissions.shell.tree import Seen, read_tree
 from backstay.permissions.unasked import Outside, Place, Step, Touch, Word, prove
 
 
-def read_command(text: str, ground: CallSite) -> Script:
+def read_command(text: str, call_site: CallSite) -> Script:
     """Find every simple command that a shell would start for a text.
 
     A text in the small grammar has commands whose words are certain, and those that its tables know are `proved`. For any other text
     `outside` says why, and what is seen in it may deny and explain, never allow by itself. It never raises.
     """
-    place = Place(cwd=ground.cwd, home=ground.home, shell=ground.shell, os=ground.os, trusted=ground.trusted)
+    place = Place(
+        cwd=call_site.cwd, home=call_site.home, shell=call_site.shell, os=call_site.os, trusted=call_site.trusted
+    )
     try:
         check_encoding(text)
         proof = prove(text, place)
     except Outside as outside:
-        return _look_through(text, ground, str(outside))
-    commands, given, whole = list[Command](), list[Field](), CommandFinder(ground)
+        return _look_through(text, call_site, str(outside))
+    commands, given, whole = list[Command](), list[Field](), CommandFinder(call_site)
     problems = list[str]()
     for step in proof.steps:
         given = given if step.fed else []
-        finder = CommandFinder(ground)
+        finder = CommandFinder(call_site)
         commands += _commands_of(step, finder, given)
         given += [Field(word.value) for word in step.words if word.value and " " in word.value]
         problems += finder.problems
         whole.handed += finder.handed
         whole.listens = whole.listens or finder.listens
     if whole.listens or ("=" in text and any(step.does == "runs" for step in proof.steps)):
-        whole.hand_over(_read(text, ground), Site(ground, proof.steps[-1].folders))
+        whole.hand_over(_read(text, call_site), Site(call_site, proof.steps[-1].folders))
     handed = whole.possible()
     problem = "; ".join(dict.fromkeys([*problems, *whole.problems]))
     return Script(commands=tuple(commands), handed=tuple(handed), problem=problem)
 
 
-def _read(text: str, ground: CallSite) -> Sequence[Seen]:
+def _read(text: str, call_site: CallSite) -> Sequence[Seen]:
     try:
-        return read_plain(text, ground)
+        return read_plain(text, call_site)
     except Outside:
-        return read_tree(text, ground.home)
+        return read_tree(text, call_site.home)
 
 
-def _look_through(text: str, ground: CallSite, outside: str) -> Script:
-    finder = CommandFinder(ground)
-    finder.text(text, Site(ground, (ground.cwd,)))
+def _look_through(text: str, call_site: CallSite, outside: str) -> Script:
+    finder = CommandFinder(call_site)
+    finder.text(text, Site(call_site, (call_site.cwd,)))
     handed = finder.possible()
     problems = "; ".join(dict.fromkeys(finder.problems))
     return Script(commands=tuple(finder.commands), handed=tuple(handed), problem=problems, outside=outside)
@@ -65,7 +67,7 @@ def _commands_of(step: Step, finder: CommandFinder, given: list[Field]) -> Seque
     lines = [] if step.lines is None else [Field(step.lines)]
     fields = [Field(word.value, word.text, word.glob) for word in step.words]
     seen = Seen(fields, [], [*given, *lines], fed=step.fed)
-    finder.command(seen, Site(finder.ground, step.folders), around, step.sets)
+    finder.command(seen, Site(finder.call_site, step.folders), around, step.sets)
     first, *others = finder.commands
     first = replace(first, accesses=(*first.accesses, *accesses), why=step.why or first.why)
     return (first, *others)

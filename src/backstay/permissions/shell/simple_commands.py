@@ -26,8 +26,8 @@ _HERESTRING: Final = re.compile(r"0?<<<[ \t]*(?!<)")
 class Commands(Words):
     """Reads simple commands, and keeps those that were found."""
 
-    def __init__(self, text: str, ground: CallSite, *, bash: bool, names: Names) -> None:
-        super().__init__(text, ground, bash=bash, names=names)
+    def __init__(self, text: str, call_site: CallSite, *, bash: bool, names: Names) -> None:
+        super().__init__(text, call_site, bash=bash, names=names)
         self.commands: list[Seen] = []
         self.repeats = 0
         """How many loops and functions are around: their commands may run again, where later ones have gone."""
@@ -44,13 +44,13 @@ class Commands(Words):
         seen, given = Seen([], [], [], fed), list[Held]()
         sets = list[tuple[str, Held, bool]]()
         while (self.at < len(self.text) and self.text[self.at] not in ";|&\n)") or self.text.startswith("&>", self.at):
-            if self.redirected(seen):
+            if self.read_redirect(seen):
                 self._blanks()
                 continue
             found = _ASSIGNED.match(self.text, self.at) if not given else None
             if found:
                 self.at = found.end()
-                sets.append((found[1], self._assigned(found[1]), bool(found[2])))
+                sets.append((found[1], self._value_of(found[1]), bool(found[2])))
             else:
                 given.append(self.word())
             self._blanks()
@@ -70,7 +70,7 @@ class Commands(Words):
         if given and given[0].value in ("read", "mapfile", "readarray"):
             steers += [word.text for word in given if word.text.isupper()]
         for fields in spread(given):
-            own = [_unnamed(field) for field in fields] if read else fields
+            own = [_hide_name(field) for field in fields] if read else fields
             self.add(Seen(own, seen.redirects, [*seen.given], fed or seen.fed, tuple(steers), values=values))
         if not given and seen.redirects:
             self.add(seen)
@@ -81,7 +81,7 @@ class Commands(Words):
         if known or values:
             self.add(Seen([], [], [], fed=False, sets=known, values=values))
 
-    def _assigned(self, name: str) -> Held:
+    def _value_of(self, name: str) -> Held:
         if not self.text.startswith("(", self.at):
             return self.word(empty=True)
         if not self.bash:
@@ -105,7 +105,7 @@ class Commands(Words):
         if len(self.commands) > MOST_COMMANDS:
             raise Outside(f"it has more than {MOST_COMMANDS} commands")
 
-    def redirected(self, seen: Seen) -> bool:
+    def read_redirect(self, seen: Seen) -> bool:
         """Take a redirect, if one comes next."""
         self._blanks()
         if found := _HEREDOC.match(self.text, self.at):
@@ -124,7 +124,7 @@ class Commands(Words):
                 word = self.word()
                 if word.loose or (len(word.fields) > 1 and any(field.glob for field in word.fields)):
                     raise Outside("which file a redirect opens is not plain")
-                seen.redirects += [(operator, _unnamed(field)) for field in word.fields]
+                seen.redirects += [(operator, _hide_name(field)) for field in word.fields]
                 seen.fed = seen.fed or operator.startswith("<")
         elif self.text[self.at : self.at + 1] in ("<", ">") and not self.text.startswith("<(", self.at):
             raise Outside("it redirects in a way that is not read")
@@ -148,11 +148,11 @@ class Commands(Words):
         self.at = found.end()
         value: str | None = body
         if not quoted:
-            value = self._expanded(line + 1, line + 1 + len(body))
+            value = self._expand_lines(line + 1, line + 1 + len(body))
         seen.given.append(Field(value, body))
         seen.fed = True
 
-    def _expanded(self, start: int, end: int) -> str | None:
+    def _expand_lines(self, start: int, end: int) -> str | None:
         """Read the lines of a here-document in which the shell expands what begins with a dollar."""
         at, lines, self.lines = self.at, self.lines, None
         self.at, value = start, ""
@@ -180,7 +180,7 @@ def _values(name: str, word: Held) -> tuple[Field, ...]:
     return tuple(Field(f"{name}={text}") for text in (texts if word.text else [" ".join(texts)]))
 
 
-def _unnamed(field: Field) -> Field:
+def _hide_name(field: Field) -> Field:
     """Give the word for the output of `<(list)`, whose commands are judged by themselves, a name that says nothing."""
     return Field("/dev/null", field.text) if field.value == PROCESS else field
 

@@ -89,7 +89,7 @@ class _Walk:
                     own = tuple(each for each in children if each.type.endswith("_redirect"))
                     redirects = (*redirects, *own)
                     if children[0].type not in ("command", "pipeline", "list"):
-                        self._opened(children)
+                        self._note_opened_files(children)
                 case "heredoc_redirect":
                     pass  # what hangs below it belongs to the command that it feeds
                 case "for_statement" | "variable_assignment" if children and children[0].type in (
@@ -106,7 +106,7 @@ class _Walk:
                 case "heredoc_body" | "string" | "concatenation":
                     redirects = ()
                 case _:
-                    self._opened(children)
+                    self._note_opened_files(children)
             stack += [self._visit(node, at, child, redirects, fed=fed) for at, child in enumerate(children)][::-1]
 
     def _visit(
@@ -125,7 +125,7 @@ class _Walk:
         fields = [field for child in words if child not in own and child.type != sets for field in self._fields(child)]
         if node.type == "test_command":
             bracket = self._source(node.children[0])
-            fields = [Field(bracket, bracket), *self._tested(node.children[1:-1])]
+            fields = [Field(bracket, bracket), *self._words_of_test(node.children[1:-1])]
         seen = Seen(fields, [], [], fed)
         for redirect in (*redirects, *own):
             if redirect.type == "file_redirect":
@@ -146,17 +146,17 @@ class _Walk:
             ):
                 yield from self._fields(child)
 
-    def _opened(self, children: "Sequence[Node]") -> None:
+    def _note_opened_files(self, children: "Sequence[Node]") -> None:
         """Note files that are opened for no command of their own: `$(<file)`, `{ ...; } > file`."""
         opened = [each for child in children if child.type == "file_redirect" for each in self._redirect(child)]
         if opened:
             self.commands.append(Seen([], opened, [], fed=False))
 
-    def _tested(self, nodes: "Sequence[Node]") -> Iterator[Field]:
+    def _words_of_test(self, nodes: "Sequence[Node]") -> Iterator[Field]:
         """Give the words of a test, which stand in a tree of their own."""
         for node in nodes:
             if node.type.endswith("_expression"):
-                yield from self._tested(node.children)
+                yield from self._words_of_test(node.children)
             else:
                 yield Field(self._value(node)[0], self._source(node))
 
@@ -235,7 +235,7 @@ class _Walk:
             case "process_substitution":
                 return "/dev/fd/63", False
             case "string" | "concatenation" | "command_name" | "translated_string":
-                return self._joined(node)
+                return self._join_pieces(node)
             case kind if kind in _PLAIN_WORDS and (node.named_child_count or "`" in text):
                 return None, False
             case kind if kind in _PLAIN_WORDS or not node.is_named:
@@ -246,7 +246,7 @@ class _Walk:
             case _:
                 return None, False
 
-    def _joined(self, node: "Node") -> tuple[str | None, bool]:
+    def _join_pieces(self, node: "Node") -> tuple[str | None, bool]:
         """Join the pieces of a word. What stands between those that have a name is text."""
         value, glob, at = "", False, node.start_byte + (node.type == "string")
         for child in node.named_children:

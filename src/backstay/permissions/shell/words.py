@@ -68,11 +68,11 @@ class Held(msgspec.Struct, frozen=True):
 class Words(Reader):
     """Reads the words of one script."""
 
-    def __init__(self, text: str, ground: CallSite, *, bash: bool, names: Names) -> None:
-        super().__init__(text, {}, bash=bash, old_bash=ground.os == "darwin")
-        self.ground, self.names = ground, names
+    def __init__(self, text: str, call_site: CallSite, *, bash: bool, names: Names) -> None:
+        super().__init__(text, {}, bash=bash, old_bash=call_site.os == "darwin")
+        self.call_site, self.names = call_site, names
         self.mentioned = Counter(re.findall(r"(?<![\w${])[A-Za-z_]\w*", text, re.ASCII))
-        self.held: dict[str, tuple[Field, ...]] = {"HOME": (Field(ground.home),)}
+        self.held: dict[str, tuple[Field, ...]] = {"HOME": (Field(call_site.home),)}
         """What variables hold that are set once, and before they are used."""
         self.marks: list[tuple[tuple[Field, ...], bool]] = []
         """For each mark what may stand there, and whether it is a number."""
@@ -115,7 +115,7 @@ class Words(Reader):
             raise Outside("wildcards are mixed with quotes")
         marks = self.marks[first:]
         fields = self._brace(shape, text) if "{" in shape and text != "{}" else None
-        fields = fields or self._resolved(value, text, shape, glob=glob)
+        fields = fields or self._resolve_marks(value, text, shape, glob=glob)
         number = all(each.value is not None and _NUMBER.fullmatch(each.value) for each in fields)
         number = number or (len(marks) == 1 and marks[0][1] and _MARK.sub("", value) == "")
         loose = _SEVERAL.search(text) is not None
@@ -153,22 +153,20 @@ class Words(Reader):
         glob = _WILD.search(text) is not None
         return [Field(self._at_home(found[1] + item + found[3]), text, glob) for item in items[:MOST_VALUES]]
 
-    def _resolved(self, value: str, text: str, shape: str, *, glob: bool) -> list[Field]:
+    def _resolve_marks(self, value: str, text: str, shape: str, *, glob: bool) -> list[Field]:
         """Put in the place of each mark what it may become."""
         options: list[tuple[str | None, bool]] = [("", glob)]
         value = self._at_home(value) if shape[:1] == "~" else value
         for piece in _MARK.split(value):
             if not _MARK.fullmatch(piece):
-                options = [(_joined(before, piece), wild) for before, wild in options]
+                options = [(_join(before, piece), wild) for before, wild in options]
                 continue
             fields = self.marks[ord(piece) - _FIRST_MARK][0]
-            options = [
-                (_joined(before, field.value), wild or field.glob) for before, wild in options for field in fields
-            ]
+            options = [(_join(before, field.value), wild or field.glob) for before, wild in options for field in fields]
             options = list(dict.fromkeys(options))
             if len(options) > MOST_VALUES:
                 return [Field(None, text, many="\1" in shape)]
-        if any(option is None for option, _ in options) and (rest := self._emptied(value)):
+        if any(option is None for option, _ in options) and (rest := self._without_unknown_parts(value)):
             options.append((rest, glob))
         found = list[Field]()
         for option, wild in options:
@@ -179,7 +177,7 @@ class Words(Reader):
                 found.append(Field(option, text, wild, many=option is None and "\1" in shape))
         return list(dict.fromkeys(found))
 
-    def _emptied(self, value: str) -> str:
+    def _without_unknown_parts(self, value: str) -> str:
         """Give what is left of a word whose unknown parts are empty, seen from here; nothing where that says nothing."""
         rest = _MARK.sub(self._only, value)
         rest = rest.lstrip("/") if _MARK.match(value) else rest
@@ -190,7 +188,7 @@ class Words(Reader):
         return (fields[0].value or "") if len(fields) == 1 and not fields[0].glob else ""
 
     def _at_home(self, value: str) -> str:
-        return f"{self.ground.home}{value[1:]}" if value[:1] == "~" else value
+        return f"{self.call_site.home}{value[1:]}" if value[:1] == "~" else value
 
     def _piece(self, char: str, *, sets: bool = False) -> str:
         """Read one quoted or expanded piece; `sets` is the other grammar's matter: here wildcards of an output are always unknown."""
@@ -297,7 +295,7 @@ def _is_braced(word: Held) -> bool:
     return word.bare and len(word.fields) > 1
 
 
-def _joined(before: str | None, after: str | None) -> str | None:
+def _join(before: str | None, after: str | None) -> str | None:
     return None if before is None or after is None else before + after
 
 

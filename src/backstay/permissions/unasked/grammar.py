@@ -130,7 +130,7 @@ class Reader:
         joined = ";"
         while True:
             self._lines()
-            if self._ended() and joined == ";":
+            if self._is_ended() and joined == ";":
                 return tuple(pieces)
             pieces.append(self._pipeline(joined))
             operator = self._operator()
@@ -189,7 +189,7 @@ class Reader:
         return operator
 
     def _no_other_operator(self) -> None:
-        if not self._ended() and (found := _WRONG_OPERATOR.match(self.text, self.at)):
+        if not self._is_ended() and (found := _WRONG_OPERATOR.match(self.text, self.at)):
             raise Outside(f"only && || | and ; may stand between commands, not {found[0]!r}")
 
     def _blanks(self) -> None:
@@ -201,12 +201,12 @@ class Reader:
             if self.depth:
                 raise Outside("a comment stands inside of $(...)")
 
-    def _ended(self) -> bool:
+    def _is_ended(self) -> bool:
         return self.at >= len(self.text) or (self.depth > 0 and self.text[self.at] == ")")
 
     def _simple(self) -> Simple:
         assignments, words, redirects = list[tuple[str, Word]](), list[Word](), list[Redirect]()
-        while self._peek() == "" and not self._ended():
+        while self._peek() == "" and not self._is_ended():
             if redirect := self._redirect():
                 redirects.append(redirect)
                 continue
@@ -264,7 +264,7 @@ class Reader:
         start, glob, known = self.at, False, True
         value, shape = "", ""
         """`shape` has the unquoted characters, with a NUL for each quoted or expanded piece."""
-        while self.at < len(self.text) and self.text[self.at] not in " \t\n;|&<>" and not self._ended():
+        while self.at < len(self.text) and self.text[self.at] not in " \t\n;|&<>" and not self._is_ended():
             char = self.text[self.at]
             if found := _BARE.match(self.text, self.at):
                 glob = glob or _WILD.search(found[0]) is not None

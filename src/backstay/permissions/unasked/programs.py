@@ -170,21 +170,21 @@ def _by_row(words: Sequence[Word], row: Row, around: Around) -> Effect:
     elif row.version:
         fits = [word.value for word in words] == [row.version]
     elif row.match is not None:
-        fits = re.fullmatch(row.match, _joined(words)) is not None
+        fits = re.fullmatch(row.match, _join(words)) is not None
     else:
-        return _by_flags(_given(words, row), row, around)
+        return _by_flags(_read_arguments(words, row), row, around)
     if not fits:
         raise Unlisted("its arguments are not among those that are known to be harmless")
     return Effect(tuple(touch for word in words if word.glob for touch in around.touch("list", word)))
 
 
-def _joined(words: Sequence[Word]) -> str:
+def _join(words: Sequence[Word]) -> str:
     if any(not word.value or word.glob or " " in word.value for word in words):
         raise Unlisted("one of its words is not plain")
     return " ".join(word.value or "" for word in words)
 
 
-def _given(words: Sequence[Word], row: Row) -> Given:
+def _read_arguments(words: Sequence[Word], row: Row) -> Given:
     for word in words:
         tame = row.tame is True or (row.tame and re.search(r"\.[A-Za-z0-9]+$", word.value or ""))
         if word.glob and (word.value or "")[:1] in "*?[" and not tame:
@@ -229,7 +229,7 @@ def _by_flags(given: Given, row: Row, around: Around) -> Effect:
 def _runner(words: Sequence[Word], pattern: str) -> Effect:
     """Find the command behind `timeout 5`: the shortest beginning that fits, followed by a word that is no flag."""
     for end in range(len(words)):
-        if (words[end].value or "-")[0] != "-" and re.fullmatch(pattern, _joined(words[:end])):
+        if (words[end].value or "-")[0] != "-" and re.fullmatch(pattern, _join(words[:end])):
             return Effect(runs=1 + end)
     raise Unlisted("no command stands behind it that is known before it runs")
 
@@ -274,7 +274,7 @@ def _find(words: Sequence[Word], _row: Row, around: Around) -> Effect:
     return Effect(tuple(touches))
 
 
-def found_by(words: Sequence[Word], around: Around) -> tuple[Touch, ...] | None:
+def files_printed_by(words: Sequence[Word], around: Around) -> tuple[Touch, ...] | None:
     """Say which files a command names in its output, for `xargs` behind it: `find FOLDER... -name PATTERN`.
 
     With `-o` in it, only what stands behind the last one may print.
@@ -310,7 +310,7 @@ def _xargs(words: Sequence[Word], _row: Row, around: Around) -> Effect:
         raise Unlisted("which files it is given is not known")
     if given.has("-0") == any(touch.split for touch in around.feeder) or not (given.has("-0") or around.trusted):
         raise Unlisted("a name with blanks would be taken for several files")
-    row, inner = program.rows[0], _given(given.operands[1:], program.rows[0])
+    row, inner = program.rows[0], _read_arguments(given.operands[1:], program.rows[0])
     if inner.has(row.deep) or (row.operands.startswith("text") and not inner.operands and not inner.has(row.given)):
         raise Unlisted("its pattern would be the name of a file")
     return Effect((*_by_flags(inner, row, around).touches, *around.feeder))
@@ -318,7 +318,7 @@ def _xargs(words: Sequence[Word], _row: Row, around: Around) -> Effect:
 
 def _copy(words: Sequence[Word], row: Row, around: Around) -> Effect:
     """Read `cp` and `mv` of files and folders that are named one by one."""
-    given = _given(words, row)
+    given = _read_arguments(words, row)
     *sources, target = given.operands if len(given.operands) > 1 else (HERE,)
     if (
         not sources
@@ -357,7 +357,7 @@ def _sed(words: Sequence[Word], _row: Row, around: Around) -> Effect:
         or (ending is not None and not files)
     ):
         raise Unlisted("its script is not one of the known forms")
-    effect = _filtered(files, around)
+    effect = _effect_of_filter(files, around)
     if ending is None:
         return effect
     if any(word.glob for word in files):
@@ -366,7 +366,7 @@ def _sed(words: Sequence[Word], _row: Row, around: Around) -> Effect:
     return Effect((*effect.touches, *(touch for word in written for touch in around.touch("write", word))), edits=True)
 
 
-def _filtered(files: Sequence[Word], around: Around) -> Effect:
+def _effect_of_filter(files: Sequence[Word], around: Around) -> Effect:
     """Name the files that a filter reads."""
     if any(word.value is None or (word.glob and word.value[:1] in "*?[-") for word in files):
         raise Unlisted("a word may become a flag")
@@ -385,14 +385,14 @@ def _awk(words: Sequence[Word], _row: Row, around: Around) -> Effect:
         or any(re.search("=|^/inet", word.value or "") for word in files)
     ):
         raise Unlisted("its program is not one of the known forms")
-    return _filtered(files, around)
+    return _effect_of_filter(files, around)
 
 
 def _jq(words: Sequence[Word], row: Row, around: Around) -> Effect:
-    script, *files = _given(words, row).operands or (Word("", "."),)
+    script, *files = _read_arguments(words, row).operands or (Word("", "."),)
     if script.glob or not is_jq_filter(script.value or ""):
         raise Unlisted("its filter is not one of the known forms")
-    return _filtered(files, around)
+    return _effect_of_filter(files, around)
 
 
 def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
@@ -403,7 +403,7 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     here = all(word.value in (".", around.base) for word in before.values("-C")) and around.folders == (around.base,)
     if sub is None or not here:
         raise Unlisted(f"git {name} may change something, or another repository is meant")
-    given = _given(before.operands[1:], sub)
+    given = _read_arguments(before.operands[1:], sub)
     signs = [word for word in words if re.search(r"%[-+ ]?G|%\(\*?signature|signature:", word.value or "")]
     if signs or any("signature" in (word.value or "") for word in given.values("--sort")):
         raise Unlisted("it has signatures checked by a program")

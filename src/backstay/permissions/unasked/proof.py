@@ -9,7 +9,7 @@ import msgspec
 
 from backstay.permissions.unasked.grammar import Outside, Piece, Reader, Redirect, Simple, Word, check_characters
 from backstay.permissions.unasked.options import Unlisted
-from backstay.permissions.unasked.programs import Around, Effect, Touch, effect_of, found_by
+from backstay.permissions.unasked.programs import Around, Effect, Touch, effect_of, files_printed_by
 from backstay.permissions.unasked.table import programs, word_list
 
 MOST_COMMANDS: Final = 60
@@ -121,14 +121,14 @@ class _Prover:
             moved = self.simple(command, around, fed=at > 0) or moved
             mixed = any(redirect.kind == "copy" for redirect in command.redirects)  # complaints among the names
             known = command.words and self.steps[-1].does == "reads" and not mixed
-            feeder = found_by(command.words, around) if known else None
+            feeder = files_printed_by(command.words, around) if known else None
         return moved
 
     def simple(self, command: Simple, around: Around, *, fed: bool) -> tuple[str, ...]:
         """Prove one command, and say where it goes if it is `cd`."""
         if len(self.steps) >= MOST_COMMANDS:
             raise Outside(f"it has more than {MOST_COMMANDS} commands")
-        opened = [touch for redirect in command.redirects for touch in _opened(redirect, around)]
+        opened = [touch for redirect in command.redirects for touch in _files_of_redirect(redirect, around)]
         if not command.words:
             if command.redirects:  # where one fails, some shells do not set the variable
                 raise Outside("a redirect stands without a command")
@@ -206,7 +206,7 @@ def _is_inside(name: str, word: Word) -> bool:
     )
 
 
-def _opened(redirect: Redirect, around: Around) -> list[Touch]:
+def _files_of_redirect(redirect: Redirect, around: Around) -> list[Touch]:
     if redirect.kind == "text":
         return []
     if re.search(r"/dev/(?:tcp|udp)", redirect.word.value or ""):

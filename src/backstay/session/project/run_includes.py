@@ -61,10 +61,12 @@ class Including:
         given = grants if own and world.mode != "plan" else ()
         allowed = [replace(Rule.parse("allow", text), source=source) for text in given]
         facts = self._facts[inclusion] = await world.in_force.look(name, args)
-        ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
+        call_site = (
+            policy.call_site if facts is None else replace(policy.call_site, links=facts.links, globs=facts.globs)
+        )
         verdict = judge_call(
             Call(tool=tool.spec, args=args),
-            ground,
+            call_site,
             policy.rules,
             mode=world.mode,
             scope=progress.scope,

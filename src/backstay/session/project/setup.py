@@ -28,7 +28,7 @@ async def find_kit(
     options: Options,
     prepared: Prepared,
     facts: Mapping[str, ModelFacts],
-    ground: CallSite,
+    call_site: CallSite,
     outputs: StoredOutputs,
     stack: AsyncExitStack,
 ) -> ProjectContext | None:
@@ -46,7 +46,7 @@ async def find_kit(
         window=facts[prepared.model].window if prepared.model in facts else ModelFacts().window,
     )
     around = await anyio.to_thread.run_sync(look)
-    servers, notes = await _servers(options, around, ground, outputs, stack)
+    servers, notes = await _servers(options, around, call_site, outputs, stack)
     kit = ProjectContext(around, servers=servers, notes=notes)
     if (layered := options.layered) is not None:
         kit.of_settings = (*layered.warnings, *filter(None, (layered.notice,)))
@@ -84,7 +84,7 @@ def _may_use(skill: str) -> tuple[Rule, ...]:
 
 
 async def _servers(
-    options: Options, around: "Discovery", ground: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
+    options: Options, around: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """The MCP servers, connected as far as they answer."""
     if options.layered is None:
@@ -100,7 +100,7 @@ async def _servers(
     place = ServersPlace(layered=options.layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.keys)
     found = await anyio.to_thread.run_sync(read_servers, place)
     held = (f"The MCP server {each.name!r} of {each.place} is not used: {each.why}" for each in found.held_back)
-    own = own_runs(options.layered.trust, ground.cwd)
+    own = own_runs(options.layered.trust, call_site.cwd)
     specs, waiting = await anyio.to_thread.run_sync(may_start, found.specs, options.held_hooks, own)
     notes = (*found.problems, *found.warnings, *held, *waiting)
     if not specs:
@@ -109,9 +109,9 @@ async def _servers(
 
     servers = session_servers(
         specs,
-        cwd=ground.cwd,
+        cwd=call_site.cwd,
         data=data_dir(),
-        roots=ground.roots,
+        roots=call_site.roots,
         keep=outputs.keep,
         on_wait=options.on_wait,
         programs=None if own is None else JudgedPrograms(ServerPrograms(), specs, own),

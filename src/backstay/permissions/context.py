@@ -14,15 +14,15 @@ class JudgeContext(msgspec.Struct, frozen=True):
 
     call: Call
     form: Form
-    ground: CallSite
-    book: RuleIndex
+    call_site: CallSite
+    rules: RuleIndex
     mode: Mode
     scope: FsScope
-    spots: dict[str, ResolvedPath] = {}
+    resolved_paths: dict[str, ResolvedPath] = {}
 
     def locate(self, path: str) -> ResolvedPath:
         """Where a path of the call is; found once."""
-        spot = self.spots.get(path)
-        if spot is None:
-            spot = self.spots[path] = locate(path, self.ground)
-        return spot
+        resolved = self.resolved_paths.get(path)
+        if resolved is None:
+            resolved = self.resolved_paths[path] = locate(path, self.call_site)
+        return resolved
