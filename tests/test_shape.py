@@ -52,7 +52,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     export 29
 
-    hooks 21
+    hooks 2
 
     instructions 17
 

@@ -57,11 +57,11 @@ async def stopped(started: HookStarted, world: Services) -> HookFinished:
 
 
 async def nobody_to_run_them(started: HookStarted, world: Services) -> HookFinished:
-    hear, world.in_force.hear_hooks = world.in_force.hear_hooks, None
+    hear, world.in_force.dispatch_hooks = world.in_force.dispatch_hooks, None
     try:
         return verdict_of(await RunHook(recorded(started), world).run())
     finally:
-        world.in_force.hear_hooks = hear
+        world.in_force.dispatch_hooks = hear
 
 
 async def changed_since_it_was_trusted(started: HookStarted, world: Services) -> HookFinished:
@@ -70,7 +70,7 @@ async def changed_since_it_was_trusted(started: HookStarted, world: Services) ->
         specs=(spec,), functions={}, project="", survey=WorkspaceInventory(root="/", seen={"file:nowhere": "x"})
     )
     named = HookStarted(event=started.event, subject=started.subject, handlers=(spec.id,))
-    return await listening.hear(named, world)
+    return await listening.dispatch(named, world)
 
 
 WAYS: dict[str, Callable[[HookStarted, Services], Awaitable[HookFinished]]] = {
@@ -117,7 +117,7 @@ async def test_house_4_1_a_fault_in_the_hook_runner_does_not_let_another_model_i
 
     async with talk("Here.", hooks=[quiet("PreModelSwitch")], find=found) as session:
         before = session.model
-        session._world.in_force.hear_hooks = broken
+        session._world.in_force.dispatch_hooks = broken
         with pytest.raises(
             UserError, match=r"A hook refused the model .* hooks could not be run: OSError: no space left"
         ):
@@ -132,7 +132,7 @@ def test_house_4_1_hooks_that_never_answer_do_not_let_another_model_in() -> None
 
     async def switching() -> Session:
         async with talk("Here.", hooks=[quiet("PreModelSwitch")], find=found) as session:
-            session._world.in_force.hear_hooks = silent
+            session._world.in_force.dispatch_hooks = silent
             with pytest.raises(UserError, match="hooks did not answer in time"):
                 await session.set_model("other")
             return session

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from backstay.hooks.events import EVENTS
-from backstay.hooks.matching import LONGEST_TEXT, compile_matcher, fits, matcher_warning, matches, near_misses, select
+from backstay.hooks.matching import LONGEST_TEXT, compile_matcher, fits, matcher_warning, near_misses, select
 from backstay.hooks.spec import CommandHook, HookSpec, make_spec
 from tests.hooks.kit import command, one
 
@@ -166,8 +166,8 @@ def test_a_guard_over_a_tool_holds_for_other_names_of_what_it_does(matcher: str,
 
 
 def test_an_event_without_a_moment_and_another_event_are_never_due() -> None:
-    assert not matches(make_spec("FileChanged", CommandHook(command="x")), "FileChanged", "a.py")
-    assert not matches(command("Stop"), "SubagentStop")
+    assert not select([make_spec("FileChanged", CommandHook(command="x"))], "FileChanged", "a.py")
+    assert not select([command("Stop")], "SubagentStop")
 
 
 def test_if_is_asked_with_the_rule_the_tool_and_the_arguments() -> None:
@@ -179,13 +179,13 @@ def test_if_is_asked_with_the_rule_the_tool_and_the_arguments() -> None:
         return args["command"] == "git push -f"
 
     def due(text: str) -> bool:
-        return matches(spec, "PreToolUse", tool="Bash", args={"command": text}, rule_matches=rule_matches)
+        return bool(select([spec], "PreToolUse", "Bash", args={"command": text}, rule_matches=rule_matches))
 
     assert due("git push -f")
     assert not due("ls")
     assert seen == [("Bash(git push *)", "Bash", {"command": text}) for text in ("git push -f", "ls")]
-    assert matches(spec, "PreToolUse", tool="Bash", args={})
-    assert not matches(spec, "PreToolUse", tool="Read", args={}, rule_matches=lambda *_: True)
+    assert select([spec], "PreToolUse", "Bash", args={})
+    assert not select([spec], "PreToolUse", "Read", args={}, rule_matches=lambda *_: True)
 
 
 def test_the_same_handler_runs_once_whoever_wrote_it() -> None:

@@ -63,6 +63,6 @@ def test_consent_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Ev
 @pytest.mark.parametrize("kind", not_in(gates.FOLDS_ON))
 def test_hooking_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
     heard = gates.OpenHook(intent="e1", event="Stop", subject="turn")
-    before = gates.HookState(open=(heard,), within=True)
+    before = gates.HookState(open=(heard,), in_turn=True)
     here = _in_a_turn()
     assert gates.fold_hook_state(before, recorded(example(kind), 99), here.calls, here.ended) == before

@@ -1,4 +1,4 @@
-"""Where hooks come from: functions, `@hook("PreToolUse", matcher="Bash")`, given to `open_session(hooks=[...])`; and settings files."""
+"""Collect the hooks of a session: functions with `@hook("PreToolUse")` in `open_session(hooks=[...])`, and those of settings files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -24,9 +24,9 @@ class Hook(Struct, frozen=True):
     spec: HookSpec
     function: PythonFunction
 
-    def __call__(self, told: dict[str, object]) -> object:
+    def __call__(self, payload: dict[str, object]) -> object:
         """Call the function."""
-        return self.function(told)
+        return self.function(payload)
 
 
 def hook(
@@ -62,7 +62,7 @@ def hook(
 
 
 def register_hooks(hooks: Sequence[Hook]) -> tuple[tuple[HookSpec, ...], Mapping[str, PythonFunction]]:
-    """The hooks and their functions by the name of their handler. None replaces another, also when their functions share a name."""
+    """Return the hooks, and their functions by the name of their handler. None replaces another, even under the same name."""
     specs: list[HookSpec] = []
     functions: dict[str, PythonFunction] = {}
     for each in hooks:
@@ -70,12 +70,12 @@ def register_hooks(hooks: Sequence[Hook]) -> tuple[tuple[HookSpec, ...], Mapping
             raise UserError(f"{each!r} is not a hook. Put @hook(EVENT) above the function.")
         name = _free_name(each.spec.label, each.function, functions)
         functions[name] = each.function
-        specs.append(_renamed(each.spec, name))
+        specs.append(_rename(each.spec, name))
     return tuple(specs), functions
 
 
 def read_configured_hooks(layered: "Layered") -> HookReading:
-    """The hooks of all settings files that count, none replacing another; what is worth saying names the file."""
+    """Return the hooks of all settings files that count, none replacing another; each warning names its file."""
     specs: list[HookSpec] = []
     warnings: list[str] = []
     for layer in layered.hooks:
@@ -121,7 +121,7 @@ def _free_name(name: str, function: PythonFunction, taken: Mapping[str, PythonFu
     return free
 
 
-def _renamed(spec: HookSpec, name: str) -> HookSpec:
+def _rename(spec: HookSpec, name: str) -> HookSpec:
     return make_spec(
         spec.event,
         PythonHook(name=name),

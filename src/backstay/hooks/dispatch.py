@@ -1,4 +1,4 @@
-"""Hears hooks for a session: finds the handlers that the log names, tells them what happened, and brings their verdict home."""
+"""Perform `HookStarted`: run the handlers that the intent names with the facts of the event, and return their verdict."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from backstay.config.trust.hook_commands import command_text
 from backstay.config.trust.inventory import WorkspaceInventory, drifted
@@ -37,34 +37,34 @@ if TYPE_CHECKING:
 Facts = dict[str, object]
 
 
-async def hook_facts(started: HookStarted, world: Services) -> Facts:
-    """The facts of one event, under the names that people's scripts know."""
-    return {**_common(world), **await _particular(started, world)}
+async def hook_facts(started: HookStarted, services: Services) -> Facts:
+    """Return the facts of one event, under the names that hook scripts know."""
+    return {**_common_facts(services), **await _event_facts(started, services)}
 
 
-def _common(world: Services) -> Facts:
-    state = world.state
+def _common_facts(services: Services) -> Facts:
+    state = services.state
     facts: Facts = {
-        "session_id": world.session,
+        "session_id": services.session,
         "transcript_path": "",
-        "cwd": world.cwd,
-        "permission_mode": world.mode,
+        "cwd": services.cwd,
+        "permission_mode": services.mode,
     }
     if state.meta.parent:
-        facts |= {"agent_id": world.session, "agent_type": world.policy().agent or "general-purpose"}
+        facts |= {"agent_id": services.session, "agent_type": services.policy().agent or "general-purpose"}
     return facts
 
 
-async def _particular(started: HookStarted, world: Services) -> Mapping[str, object]:
-    state, subject = world.state, started.subject
+async def _event_facts(started: HookStarted, services: Services) -> Mapping[str, object]:
+    state, subject = services.state, started.subject
     match started.event:
         case "PreToolUse" | "PermissionRequest" | "PermissionDenied":
-            return _about_call(started, world)
+            return _facts_of_call(started, services)
         case "PostToolUse" | "PostToolUseFailure":
             ended = next(call for call in state.progress.ended if call.id == subject)
-            return await _about_result(started.event, ended, world)
+            return await _facts_of_result(started.event, ended, services)
         case "PostToolBatch":
-            calls = [await _about_result("PostToolUse", call, world) for call in state.progress.ended]
+            calls = [await _facts_of_result("PostToolUse", call, services) for call in state.progress.ended]
             kept = ("tool_name", "tool_input", "tool_use_id", "tool_response")
             return {"tool_calls": [{name: call[name] for name in kept} for call in calls]}
         case "UserPromptSubmit":
@@ -72,13 +72,13 @@ async def _particular(started: HookStarted, world: Services) -> Mapping[str, obj
                 return {"prompt": raw, "source": "user"}
             parts = state.results.inputs.parts.get(subject, ())
             texts = tuple(part for part in parts if isinstance(part, Text | TextRef))
-            return {"prompt": await whole_text(texts, world.store.blob), "source": "user"}
+            return {"prompt": await whole_text(texts, services.store.blob), "source": "user"}
         case "SessionStart":
             return {"source": state.progress.hooks.source, "model": state.progress.model}
         case "SessionEnd":
-            return {"reason": world.in_force.ending}
+            return {"reason": services.in_force.ending}
         case "Stop" | "StopFailure":
-            return _about_end(started, world)
+            return _facts_of_end(started, services)
         case "PreCompact" | "PostCompact":
             return {"trigger": "manual" if state.progress.turn is None else "auto"}
         case "SubagentStart" | "SubagentStop":
@@ -91,53 +91,53 @@ async def _particular(started: HookStarted, world: Services) -> Mapping[str, obj
             return {}
 
 
-def _about_call(started: HookStarted, world: Services) -> Facts:
+def _facts_of_call(started: HookStarted, services: Services) -> Facts:
     subject = started.subject.partition("~")[0]
-    call = next((call for call in world.state.progress.calls if call.id == subject), None)
-    if call is None and subject in world.included:
-        return _called(subject, *world.included[subject])
-    if call is None:  # a refused call has its result in the step that tells of it
-        facts = _of_the_past(subject, world)
+    call = next((call for call in services.state.progress.calls if call.id == subject), None)
+    if call is None and subject in services.included:
+        return _call_facts(subject, *services.included[subject])
+    if call is None:  # a refused call has its result in the same step
+        facts = _past_call_facts(subject, services)
         return {**facts, "reason": "denied"} if started.event == "PermissionDenied" else facts
-    facts = _called(call.id, call.name, call.args)
+    facts = _call_facts(call.id, call.name, call.args)
     if started.event == "PermissionRequest":
         del facts["tool_use_id"]
         facts["permission_suggestions"] = [{"rule": offer} for offer in call.offers]
     return facts
 
 
-def _of_the_past(call: str, world: Services) -> Facts:
-    """A call as the model wrote it, from the conversation."""
-    for message in reversed(world.state.transcript.messages):
+def _past_call_facts(call: str, services: Services) -> Facts:
+    """Return the facts of a call as the model wrote it, from the conversation."""
+    for message in reversed(services.state.transcript.messages):
         for part in message.content:
             if isinstance(part, ToolCall) and part.id == call:
-                return _called(part.id, part.name, part.args)
+                return _call_facts(part.id, part.name, part.args)
     return {}
 
 
-async def _about_result(event: str, call: EndedCall, world: Services) -> Facts:
-    facts = {**_called(call.id, call.name, call.args), "duration_ms": call.took_ms}
-    text = await _result_text(call.id, world)
+async def _facts_of_result(event: str, call: EndedCall, services: Services) -> Facts:
+    facts = {**_call_facts(call.id, call.name, call.args), "duration_ms": call.took_ms}
+    text = await _result_text(call.id, services)
     if event == "PostToolUseFailure":
         return {**facts, "error": text, "is_interrupt": call.outcome == "interrupted"}
     return {**facts, "tool_response": text}
 
 
-def _called(id: str, name: str, args: str) -> Facts:
+def _call_facts(id: str, name: str, args: str) -> Facts:
     return {"tool_name": name, "tool_input": msgspec.json.decode(args), "tool_use_id": id}
 
 
-async def _result_text(call: str, world: Services) -> str:
-    for message in reversed(world.state.transcript.messages):
+async def _result_text(call: str, services: Services) -> str:
+    for message in reversed(services.state.transcript.messages):
         part = message.content[0]
         if isinstance(part, ToolResult) and part.call == call:
             texts = tuple(each for each in part.content if isinstance(each, Text | TextRef))
-            return await whole_text(texts, world.store.blob)
+            return await whole_text(texts, services.store.blob)
     return ""
 
 
-def _about_end(started: HookStarted, world: Services) -> Facts:
-    state = world.state
+def _facts_of_end(started: HookStarted, services: Services) -> Facts:
+    state = services.state
     turn = state.progress.turn
     result = state.results.turns.get(turn.id if turn is not None else started.subject)
     said = result.text if result is not None else ""
@@ -153,7 +153,7 @@ RunAgent = Callable[[str, AgentHook], Awaitable[str]]
 
 
 class HookDispatcher(Struct, frozen=True, kw_only=True):
-    """The hooks of a session and what they are run with."""
+    """Dispatches the hooks of a session."""
 
     specs: Sequence[HookSpec]
     functions: Mapping[str, PythonFunction]
@@ -161,58 +161,47 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = field(default_factory=dict)
     keys: Keys = field(default_factory=Keys)
     survey: WorkspaceInventory | None = None
-    """What the workspace brought along when it was trusted."""
+    """The inventory of the workspace when it was trusted."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """The commands of the workspace's hooks that wait for trust for this run, and why."""
+    """The commands of the workspace's hooks that wait for trust for this run, with the reason."""
     own: OwnRuns | None = None
-    """Who judges the hooks that are not the workspace's: they are started in it."""
+    """Judges the hooks that are not the workspace's: they are started in it."""
     run_agent: RunAgent | None = None
 
-    async def hear(self, started: HookStarted, world: Services) -> HookFinished:
-        """Run the handlers that `started` names, and put their answers together."""
+    async def dispatch(self, started: HookStarted, services: Services) -> HookFinished:
+        """Run the handlers that `started` names, and merge their answers."""
         known = {spec.id: spec for spec in self.specs}
         chosen: Sequence[HookSpec] = [known[each] for each in started.handlers if each in known]
-        if changed := await self._changed(chosen):
+        if changed := await self._find_changed(chosen):
             return finish_unanswered(
                 started, f"{changed} is not what it was when the workspace was trusted", self.specs
             )
-        if held := self._held(chosen):
+        if held := self._find_waiting(chosen):
             return finish_unanswered(started, held, self.specs)
         chosen, against = await judge_own_hooks(chosen, self.own)
         if against:
             return finish_unanswered(started, against, self.specs)
-        told = hook_input(started.event, await hook_facts(started, world))
-        runs = await run_each(chosen, told, self._means(world, started))
+        payload = hook_input(started.event, await hook_facts(started, services))
+        runs = await run_each(chosen, payload, self._context(services, started))
         for run in runs:
-            told_of = {"event": started.event, "hook": run.spec.label, "seconds": round(run.seconds, 3)}
-            world.tap("hook", {**told_of, "exit": run.outcome.exit_code, "output": run.outcome.stdout[:10_000]})
+            traced = {"event": started.event, "hook": run.spec.label, "seconds": round(run.seconds, 3)}
+            services.tap("hook", {**traced, "exit": run.outcome.exit_code, "output": run.outcome.stdout[:10_000]})
         verdict = merge_answers([run.answer for run in runs])
         gone = tuple(f"The hook {each!r} is not there any more." for each in started.handlers if each not in known)
         if gone and ((lost := finish_unanswered(started, gone[0], self.specs)).blocked or verdict.decision == "allow"):
             return lost
-        return HookFinished(
-            event=started.event,
-            subject=started.subject,
-            decision=verdict.decision,
-            blocked=verdict.blocked,
-            reason=verdict.reason,
-            args=verdict.args,
-            context=verdict.context,
-            output=verdict.output,
-            notes=(*verdict.notes, *gone),
-            stops=verdict.stops,
-            agent=started.agent,
-        )
+        verdict = replace(verdict, notes=(*verdict.notes, *gone))
+        return HookFinished(event=started.event, subject=started.subject, agent=started.agent, **asdict(verdict))
 
-    async def _changed(self, chosen: Sequence[HookSpec]) -> str:
-        """A file that a hook of the workspace runs and that is no longer what was trusted."""
+    async def _find_changed(self, chosen: Sequence[HookSpec]) -> str:
+        """Return a file that a hook of the workspace runs and that changed since it was trusted; empty when none did."""
         if self.survey is None or not any(spec.source in ("project", "local") for spec in chosen):
             return ""
         changed = await anyio.to_thread.run_sync(drifted, self.survey)
         return changed[0] if changed else ""
 
-    def _held(self, chosen: Sequence[HookSpec]) -> str:
-        """Why a hook of the workspace waits, when one does."""
+    def _find_waiting(self, chosen: Sequence[HookSpec]) -> str:
+        """Return why a hook of the workspace waits for trust; empty when none does."""
         for spec in chosen:
             if spec.source not in ("project", "local") or not isinstance(spec.handler, CommandHook):
                 continue
@@ -220,24 +209,24 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
                 return f"the hook {spec.label!r} waits for --trust: {why}"
         return ""
 
-    def _means(self, world: Services, started: HookStarted) -> RunContext:
+    def _context(self, services: Services, started: HookStarted) -> RunContext:
         return RunContext(
-            cwd=world.cwd,
+            cwd=services.cwd,
             environment={**self.keys.without(os.environ), **self.environment},
             headers={**self.keys.for_headers(os.environ), **self.environment},
             project=self.project,
-            run_prompt=lambda prompt, hook: _ask_once(prompt, hook, world),
+            run_prompt=lambda prompt, hook: _ask_once(prompt, hook, services),
             run_agent=self.run_agent,
-            http_client=_guarded,
+            http_client=_make_client,
             python=self.functions,
-            background=world.tasks,
-            on_late=partial(_heard_late, world),
-            mark=mark_of(world.session, started.event, started.subject),
+            background=services.tasks,
+            on_late=partial(_post_late_answer, services),
+            mark=mark_of(services.session, started.event, started.subject),
         )
 
 
 async def judge_own_hooks(specs: Sequence[HookSpec], own: OwnRuns | None) -> tuple[Sequence[HookSpec], str]:
-    """The hooks as they are to be run, and why one that is not the workspace's may not be."""
+    """Return the hooks as they are to be run, or why one that is not the workspace's may not run."""
     found: list[HookSpec] = []
     for spec in specs:
         handler = spec.handler
@@ -253,70 +242,70 @@ async def judge_own_hooks(specs: Sequence[HookSpec], own: OwnRuns | None) -> tup
 
 
 def _in_full(text: str, spec: HookSpec) -> str:
-    """A word of a plugin's hook with the plugin's folder filled in."""
+    """Return a word of a plugin's hook with the plugin's folder filled in."""
     return _PLUGIN_FOLDER.sub(lambda _: spec.root, text) if spec.source == "plugin" else text
 
 
-def _heard_late(world: Services, spec: HookSpec, answer: HookAnswer) -> None:
-    """What a hook in the background said in the end: the model is told at the next safe point, or woken."""
-    world.tap("hook", {"event": spec.event, "hook": spec.label, "late": True, "notes": answer.notes})
+def _post_late_answer(services: Services, spec: HookSpec, answer: HookAnswer) -> None:
+    """Post what a background hook added, so that the model gets it at the next safe point or is woken."""
+    services.tap("hook", {"event": spec.event, "hook": spec.label, "late": True, "notes": answer.notes})
     if answer.context:
-        name = f"late-{spec.id}-{world.clock.nonce()}"
+        name = f"late-{spec.id}-{services.clock.nonce()}"
         said = InputReceived(
             input=name, parts=(Text(text=frame_hook_text(spec.event, answer.context)),), delivery="steer"
         )
-        world.inbox.post(Draft(event=said, by="hook"))
+        services.inbox.post(Draft(event=said, by="hook"))
 
 
-async def _ask_once(prompt: str, hook: PromptHook, world: Services) -> str:
-    model = await world.model(hook.model or world.state.progress.model)
+async def _ask_once(prompt: str, hook: PromptHook, services: Services) -> str:
+    model = await services.model(hook.model or services.state.progress.model)
     request = ModelRequest(
         model=model.name,
         messages=(Message(role="user", parts=(Text(text=prompt),)),),
-        position=world.state.progress.replies,
+        position=services.state.progress.replies,
         purpose="summary",
     )
-    reply = await stream_model(model, request, idle_s=world.idle_timeout_s, show=lambda delta: None)
+    reply = await stream_model(model, request, idle_s=services.idle_timeout_s, show=lambda delta: None)
     return text_of(reply.parts)
 
 
-def _guarded(spec: HookSpec) -> "httpx.AsyncClient":
+def _make_client(spec: HookSpec) -> "httpx.AsyncClient":
     from backstay.hooks.http import make_client  # noqa: PLC0415 - it loads the HTTP client
 
     return make_client(spec)
 
 
 def mark_of(session: str, event: str, subject: str) -> str:
-    """What tells the programs of one hearing from all others."""
+    """Return the mark of the programs of one round of handlers."""
     return f"{session}.{event}.{subject}"
 
 
 class RunHook:
-    """One round of handlers."""
+    """Performs one `HookStarted`."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, HookStarted)
         self._started = record.event
         self._id = record.id
-        self._world = world
+        self._services = services
 
     async def run(self) -> Outcome:
-        """Hear them."""
-        hear = self._world.in_force.hear_hooks
-        if hear is None:
+        """Dispatch the handlers."""
+        dispatch = self._services.in_force.dispatch_hooks
+        if dispatch is None:
             return self._finish_unanswered("hooks could not be run: nobody runs hooks here")
-        return self._finish(await hear(self._started, self._world))
+        return self._finish(await dispatch(self._started, self._services))
 
     def stopped(self) -> Outcome:
-        """Say that they were stopped."""
+        """Return the verdict of handlers that were stopped."""
         return self._finish_unanswered("stopped before they had answered")
 
     def failed(self, fault: Fault) -> Outcome:
-        """Say that what was to run them broke."""
+        """Return the verdict of handlers that could not be run."""
         return self._finish_unanswered(f"hooks could not be run: {fault.kind}: {fault.message}")
 
     def _finish_unanswered(self, why: str) -> Outcome:
-        return self._finish(finish_unanswered(self._started, why, self._world.policy().hooks))
+        return self._finish(finish_unanswered(self._started, why, self._services.policy().hooks))
 
     def _finish(self, event: HookFinished) -> Outcome:
         return Outcome((Draft(event=event, by="hook", cause=self._id),))

@@ -1,4 +1,4 @@
-"""The events that a hook can be written for, as a table: when it matters, what it may decide, and what becomes of a hook that breaks."""
+"""The table of hook events: when each fires, what its hooks may decide, and what a broken hook means."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -7,37 +7,37 @@ from typing import Final, Literal
 import msgspec
 
 OnFailure = Literal["block", "continue"]
-"""What becomes of the step when a hook cannot answer: it is refused, or it goes on as if there were no hook."""
+"""What happens to the step when a hook cannot answer: it is refused, or it goes on as if there were no hook."""
 
 Decides = Literal["call", "step", "result", ""]
 """`call`: allow, ask or deny. `step`: it can be blocked. `result`: it has happened; a block tells the model why it was wrong."""
 
 Exit2 = Literal["blocks", "model", "person", "ignored"]
-"""What exit code 2 does: it blocks, or what the hook wrote to standard error goes to the model, to the person, or nowhere."""
+"""The effect of exit code 2: it blocks, or standard error goes to the model, to the person, or nowhere."""
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an event."""
+    """One hook event."""
 
     name: str
     fires: bool = True
-    """Whether there is a moment for it. A hook for an event without one is kept in the settings and never runs."""
+    """Whether this version fires it. A hook for an event that never fires is kept in the settings and does not run."""
     matcher_field: str = ""
     """The field of the input that a matcher is compared with; empty when the event takes no matcher."""
     decides: Decides = ""
     exit_2: Exit2 = "ignored"
     context: bool = False
-    """Whether what a hook adds is told to the model."""
+    """Whether the model gets what a hook adds."""
     text: bool = False
     """Whether plain text on standard output counts as context."""
     timeout: float | None = None
     """Seconds for every kind of handler; None: the usual ones of its kind."""
     on_failure: OnFailure = "continue"
-    """What a hook that breaks means when it does not say."""
+    """The failure rule of a hook that names none."""
     reruns: bool = False
-    """Whether it runs again when the process died before it was over."""
+    """Whether it runs again when the process died before it ended."""
     tool: bool = False
-    """Whether it is about the call of a tool: only then can `if` be compared."""
+    """Whether it is about a tool call: only then can `if` be compared."""
     narrow: bool = False
     """Whether a matcher with a blank, a comma or a hyphen is a pattern already."""
 

@@ -1,4 +1,4 @@
-"""Hooks that are addresses: the input is posted, and the body of the answer is what a program would have printed."""
+"""Hooks that are addresses: the input is posted, and the body of the response is read as a program's output would be."""
 
 import re
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ LONGEST: Final = 1_000_000
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 
 
-async def post(spec: HookSpec, handler: HttpHook, told: HookInput, means: RunContext) -> HandlerOutcome:
-    """Post what the hook is told. Only an empty body or a JSON object with a 2xx status is an answer; redirects are not followed."""
-    client = means.http_client
+async def post(spec: HookSpec, handler: HttpHook, payload: HookInput, context: RunContext) -> HandlerOutcome:
+    """Post the input. Only an empty body or a JSON object with a 2xx status is an answer; redirects are not followed."""
+    client = context.http_client
     if client is None:
         return HandlerOutcome(failed="there is no client to post with")
-    headers = _headers(handler, means.environment if means.headers is None else means.headers)
+    headers = _headers(handler, context.environment if context.headers is None else context.headers)
     if wrong := next((name for name, value in headers.items() if not _sendable(value)), ""):
         return HandlerOutcome(failed=f"the header {wrong!r} has characters that no header can have")
     try:
         async with client(spec) as http:
-            return await _exchange(http, handler.url, msgspec.json.encode(told), headers)
+            return await _exchange(http, handler.url, msgspec.json.encode(payload), headers)
     except (httpx.HTTPError, httpx.InvalidURL, BackstayError) as exc:
         return HandlerOutcome(failed=f"it could not be reached: {str(exc) or type(exc).__name__}")
 
@@ -52,7 +52,7 @@ async def _exchange(http: httpx.AsyncClient, url: str, content: bytes, headers: 
 
 
 def _headers(handler: HttpHook, environment: Mapping[str, str]) -> dict[str, str]:
-    """The headers, with the variables that the hook lists; any other stands for nothing, a provider's key included."""
+    """Return the headers with the variables that the hook lists; any other variable is empty, a provider's key included."""
     known = {name: value for name, value in without_keys(environment).items() if name in handler.env_names}
 
     def value(found: "re.Match[str]") -> str:
@@ -66,7 +66,7 @@ def _sendable(value: str) -> bool:
 
 
 def make_client(spec: HookSpec) -> httpx.AsyncClient:
-    """A client for one hook.
+    """Make the client of one hook.
 
     A hook of the person or of whoever runs the machine may be an address of this machine or of a private network, and of any port, since
     they wrote it down. What came with a workspace or a plugin reaches public addresses by the usual ports only.

@@ -1,4 +1,4 @@
-"""Which hooks are due: matchers in their three forms, and the rule of `if`."""
+"""Select the hooks that are due: matchers in their three forms, and the rule of `if`."""
 
 import functools
 import re
@@ -62,7 +62,7 @@ def _in_python(token: "re.Match[str]") -> str:
 
 
 class _Group(Struct):
-    """What was read of a group, or of the whole pattern."""
+    """The parsed part of a group, or of the whole pattern."""
 
     others: int = 0
     """Ways of the alternatives before this one."""
@@ -126,14 +126,14 @@ def _repeat(group: _Group, token: "re.Match[str]") -> None:
 
 
 RuleMatches = Callable[[str, str, Mapping[str, object]], bool]
-"""Whether a permission rule, as it is written, is about a call: its tool and its arguments. What it cannot tell is a yes."""
+"""Return whether a permission rule is about a call: its tool and its arguments. An unclear case counts as a match."""
 
 ALSO_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
     "Agent": ("Task",),
     "MultiEdit": ("Edit",),
     "apply_patch": ("Edit", "Write"),
 }
-"""Other names that hooks know a tool by: a guard over `Edit|Write` must not be passed by because a file is changed in a third way."""
+"""Other names that hooks know a tool by, so that a guard over `Edit|Write` also covers the other tools that change files."""
 
 _NAMES: Final = re.compile(r"[A-Za-z0-9_\-,| ]*")
 _NARROW_NAMES: Final = re.compile(r"[A-Za-z0-9_|]*")
@@ -145,38 +145,26 @@ def select(
     event: str,
     matcher_value: str = "",
     *,
-    tool: str = "",
     args: Mapping[str, object] | None = None,
     rule_matches: RuleMatches | None = None,
 ) -> tuple[HookSpec, ...]:
-    """The hooks that are due, in order, each of those that would do the same only once."""
-    due = (
+    """Return the hooks that are due, in order, without those that would do the same again.
+
+    `matcher_value` is what matchers are compared with: for a call, the tool's name.
+    """
+    if not EVENTS[event].fires:
+        return ()
+    return distinct(
         spec
         for spec in specs
-        if matches(spec, event, matcher_value, tool=tool, args=args or {}, rule_matches=rule_matches)
-    )
-    return distinct(due)
-
-
-def matches(
-    spec: HookSpec,
-    event: str,
-    matcher_value: str = "",
-    *,
-    tool: str = "",
-    args: Mapping[str, object] | None = None,
-    rule_matches: RuleMatches | None = None,
-) -> bool:
-    """Whether a hook is due. `word` is what its matcher is compared with; for the call of a tool, the tool's name unless said."""
-    if spec.event != event or not EVENTS[event].fires:
-        return False
-    return fits(event, spec.matcher, matcher_value or tool) and _rule_holds(
-        spec, tool or matcher_value, args or {}, rule_matches
+        if spec.event == event
+        and fits(event, spec.matcher, matcher_value)
+        and _rule_holds(spec, matcher_value, args or {}, rule_matches)
     )
 
 
 def fits(event: str, matcher: str, matcher_value: str) -> bool:
-    """Whether a matcher is about `word`. One that cannot be read is about everything when the event's hooks stand guard."""
+    """Return whether a matcher fits a value. An unreadable matcher fits everything when the event's hooks guard."""
     facts = EVENTS[event]
     if not facts.matcher_field or matcher in ("", "*"):
         return True
@@ -190,12 +178,12 @@ def fits(event: str, matcher: str, matcher_value: str) -> bool:
 
 
 def fails_closed(event: str) -> bool:
-    """Whether hooks of an event can keep something from happening, so that running one too often is the safe mistake."""
+    """Return whether hooks of an event can prevent something, so that running one too often is the safe mistake."""
     return EVENTS[event].on_failure == "block" or EVENTS[event].decides == "call"
 
 
 def names_of(event: str, matcher: str) -> tuple[str, ...] | None:
-    """The names that a matcher lists; None when it is a pattern."""
+    """Return the names that a matcher lists; None when it is a pattern."""
     alphabet = _NARROW_NAMES if EVENTS[event].narrow else _NAMES
     if not alphabet.fullmatch(matcher):
         return None
@@ -203,7 +191,7 @@ def names_of(event: str, matcher: str) -> tuple[str, ...] | None:
 
 
 def matcher_problem(event: str, matcher: str) -> str:
-    """Why a matcher cannot be read; empty when it can."""
+    """Return why a matcher cannot be read; empty when it can."""
     if matcher in ("", "*"):
         return ""
     names = names_of(event, matcher)
@@ -217,7 +205,7 @@ def matcher_problem(event: str, matcher: str) -> str:
 
 
 def matcher_warning(event: str, matcher: str) -> str:
-    """What is probably not meant as it is written; empty when nothing is."""
+    """Return a warning about a matcher that is probably a mistake; empty for any other."""
     facts = EVENTS[event]
     if matcher in ("", "*"):
         return ""
@@ -232,7 +220,7 @@ def matcher_warning(event: str, matcher: str) -> str:
 
 
 def distinct(specs: Iterable[HookSpec]) -> tuple[HookSpec, ...]:
-    """`specs` without those that do what an earlier one does. Two that differ in their time, or in what a failure means, stay."""
+    """Drop hooks that do what an earlier one does. Hooks that differ in their timeout or failure rule stay."""
     found: dict[object, HookSpec] = {}
     for spec in specs:
         root = spec.root if spec.source == "plugin" else ""
@@ -241,7 +229,7 @@ def distinct(specs: Iterable[HookSpec]) -> tuple[HookSpec, ...]:
 
 
 def near_misses(specs: Sequence[HookSpec], event: str, matcher_value: str) -> tuple[HookSpec, ...]:
-    """The hooks of the event that would be due if nobody cared for upper and lower case, or for the rest of a name."""
+    """Return the hooks of the event that would be due but for upper and lower case, or the rest of a name."""
     return tuple(spec for spec in specs if spec.event == event and _nearly(spec, matcher_value))
 
 

@@ -1,4 +1,4 @@
-"""Answers of hooks, each and together."""
+"""The answer of a hook, and the verdict that the answers of all hooks of an event are merged into."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -13,45 +13,40 @@ from backstay.vocab.events.tools import HookFinished, HookStarted
 _STRICTNESS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
 
-class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one hook said."""
+class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of all hooks of one event: what `HookFinished` records."""
+
+    decision: Decision | None = None
+    """About a call: the strictest answer."""
+    blocked: bool = False
+    """Whether a hook refused. At `Stop` and `SubagentStop` the turn goes on then, with `reason` and `context` as its input. After a call,
+    `context` tells the model what is wrong with it."""
+    reason: str = ""
+    args: str = ""
+    """New arguments of the call: JSON text."""
+    context: str = ""
+    """Added for the model."""
+    output: str | None = None
+    """In place of the output of the call."""
+    notes: tuple[str, ...] = ()
+    """For the person."""
+    stops: bool = False
+    """Whether the turn ends here. `reason` says why."""
+
+
+class HookAnswer(HookVerdict, frozen=True, kw_only=True):
+    """The answer of one hook."""
 
     hook: str
     """Its id."""
     event: str
     label: str = ""
-    decision: Decision | None = None
-    blocked: bool = False
-    reason: str = ""
-    args: str = ""
-    """JSON text."""
-    context: str = ""
-    output: str | None = None
-    notes: tuple[str, ...] = ()
-    stops: bool = False
     failed: str = ""
     """Why it could not answer; empty when it could."""
 
 
-class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What all hooks said, together: what `HookFinished` records."""
-
-    decision: Decision | None = None
-    """About a call: the strictest answer."""
-    blocked: bool = False
-    """Somebody refused. At `Stop` and `SubagentStop`: the turn is to go on, with `reason` and `context` as what it goes on about. After a
-    call: what is wrong with it stands in `context`, for the model."""
-    reason: str = ""
-    args: str = ""
-    context: str = ""
-    output: str | None = None
-    notes: tuple[str, ...] = ()
-    stops: bool = False
-    """The turn ends here. `reason` says why."""
-
-
 def merge_answers(answers: Sequence[HookAnswer]) -> HookVerdict:
-    """Put answers together, in the order of the hooks: deny beats ask beats allow, and who comes first changes the call."""
+    """Merge answers in the order of the hooks: deny beats ask beats allow, and the first hook that changes the call counts."""
     notes = [note for answer in answers for note in answer.notes]
     decision = next((each for each in _STRICTNESS if any(answer.decision == each for answer in answers)), None)
     args = _first(answers, lambda answer: answer.args or None, "other arguments", notes) or ""
@@ -67,7 +62,7 @@ def merge_answers(answers: Sequence[HookAnswer]) -> HookVerdict:
         blocked=blocked,
         reason=_reason(answers, decision, blocked=blocked, stops=stops),
         args="" if decision == "deny" else args,
-        context=_joined(answer.context for answer in answers),
+        context=_join(answer.context for answer in answers),
         output=_first(answers, lambda answer: answer.output, "another output", notes),
         notes=tuple(dict.fromkeys(notes)),
         stops=stops,
@@ -75,10 +70,10 @@ def merge_answers(answers: Sequence[HookAnswer]) -> HookVerdict:
 
 
 def finish_unanswered(started: HookStarted, why: str, specs: Iterable[HookSpec] = ()) -> HookFinished:
-    """Return the verdict of a round of handlers that could not be run, or did not answer: the one of `EVENTS`.
+    """Return the verdict of a round of handlers that did not run or did not answer, by the table `EVENTS`.
 
     The step is refused when the event's row says so, or when `specs` (the hooks of the session) has a handler of this round whose
-    settings say so. Settings that let a step pass do not count here: what was not run did not fail in the way they speak of.
+    settings say so. Settings that let a step pass do not count here: they are about hooks that ran and failed.
     """
     facts = EVENTS.get(started.event)
     named = any(spec.id in started.handlers and spec.on_failure == "block" for spec in specs)
@@ -97,18 +92,18 @@ def finish_unanswered(started: HookStarted, why: str, specs: Iterable[HookSpec] 
 
 
 def _reason(answers: Sequence[HookAnswer], decision: Decision | None, *, blocked: bool, stops: bool) -> str:
-    """The reasons of those whose answer counts."""
+    """Join the reasons of the answers that count."""
     if stops:
-        return _joined(answer.reason for answer in answers if answer.stops)
+        return _join(answer.reason for answer in answers if answer.stops)
     if decision is not None:
-        return _joined(answer.reason for answer in answers if answer.decision == decision)
-    return _joined(answer.reason for answer in answers if answer.blocked) if blocked else ""
+        return _join(answer.reason for answer in answers if answer.decision == decision)
+    return _join(answer.reason for answer in answers if answer.blocked) if blocked else ""
 
 
 def _first(
     answers: Sequence[HookAnswer], of: Callable[[HookAnswer], str | None], what: str, notes: list[str]
 ) -> str | None:
-    """What the first hook wants that wants something; note whose wish is left out."""
+    """Return the first value that an answer has, and note the answers whose value is left out."""
     wanted = [(answer, value) for answer in answers if (value := of(answer)) is not None]
     if not wanted:
         return None
@@ -121,5 +116,5 @@ def _first(
     return chosen
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join(texts: Iterable[str]) -> str:
     return "\n".join(dict.fromkeys(text for text in texts if text))

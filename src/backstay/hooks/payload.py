@@ -1,4 +1,4 @@
-"""What a hook is told: one JSON object, with the names that people's scripts know."""
+"""Build the input of a hook: one JSON object, with the names that hook scripts know."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -45,7 +45,7 @@ FIELDS: Final[Mapping[str, Mapping[str, object]]] = {
     "PostModelSwitch": {"from_model": "", "to_model": ""},
     "Notification": {"message": "", "notification_type": ""},
 }
-"""The fields of each event that there is a moment for, and what stands there when nothing is known."""
+"""The fields of each event that fires, with their values when nothing is known."""
 
 _OPTIONAL: Final[Mapping[str, tuple[str, ...]]] = {
     "PreToolUse": ("mcp_server",),
@@ -76,34 +76,34 @@ _SAMPLES: Final[Mapping[str, object]] = {
 
 
 def hook_input(event: str, facts: Mapping[str, object]) -> dict[str, object]:
-    """What the hooks of `event` read, from the facts that are known, each under the name that it has there.
+    """Return the input of the hooks of `event`, made of the known facts under their names in the input.
 
     A fact that the event has no field for is a mistake of the program.
     """
     fields, optional = FIELDS[event], (*_WHEN_KNOWN, *_OPTIONAL.get(event, ()))
     if unknown := facts.keys() - {*_ALWAYS, *fields, *optional}:
         raise Bug(f"{event} has no field for {sorted(unknown)!r}.")
-    told: dict[str, object] = {name: facts.get(name, "") for name in _ALWAYS}
-    told["hook_event_name"] = event
-    told |= {name: facts[name] for name in optional if facts.get(name) is not None}
-    told |= {name: facts.get(name, usual) for name, usual in fields.items()}
+    payload: dict[str, object] = {name: facts.get(name, "") for name in _ALWAYS}
+    payload["hook_event_name"] = event
+    payload |= {name: facts[name] for name in optional if facts.get(name) is not None}
+    payload |= {name: facts.get(name, usual) for name, usual in fields.items()}
     match event:
         case "Stop":
-            told["response"] = str(told["last_assistant_message"])[:RESPONSE]
+            payload["response"] = str(payload["last_assistant_message"])[:RESPONSE]
         case "StopFailure":
-            told["reason"] = told["error"]
-    return told
+            payload["reason"] = payload["error"]
+    return payload
 
 
 def sample_input(event: str, *, cwd: str) -> dict[str, object]:
-    """An input to try the hooks of `event` with."""
+    """Return an input to try the hooks of `event` with."""
     facts = {name: _SAMPLES.get(name, usual) for name, usual in FIELDS[event].items()}
     common = {"session_id": "session-sample", "cwd": cwd, "permission_mode": "default"}
     return hook_input(event, {**common, **facts})
 
 
-def find_matcher_value(event: str, told: Mapping[str, object]) -> str:
-    """What the matchers of `event` are compared with; empty when there is nothing."""
+def find_matcher_value(event: str, payload: Mapping[str, object]) -> str:
+    """Return the value that the matchers of `event` are compared with; empty when there is none."""
     field = EVENTS[event].matcher_field
-    value = told.get(field, "") if field else ""
+    value = payload.get(field, "") if field else ""
     return value if isinstance(value, str) else ""

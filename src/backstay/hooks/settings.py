@@ -1,4 +1,4 @@
-"""The `hooks` of settings files, as people have them: patient with what is unknown, and never losing a guard without a word."""
+"""Read the `hooks` of settings files leniently, but never drop a guard silently; and the limits that settings put on hooks."""
 
 import difflib
 import math
@@ -30,12 +30,12 @@ TYPES: Final = ("command", "http", "prompt", "agent")
 
 
 class BadEntry(ValueError):
-    """An entry cannot be used; the message says why and what to write."""
+    """An entry that cannot be used; the message says why and what to write."""
 
 
 def read_handler(raw: Mapping[str, object], env: Mapping[str, object]) -> Handler:
-    """The handler that an entry describes; `env` is what its group sets for it. Raise `BadEntry`."""
-    kind = raw.get("type", _guessed(raw))
+    """Return the handler that an entry describes; `env` is what its group sets for it. Raise `BadEntry`."""
+    kind = raw.get("type", _guess_type(raw))
     reader = _READERS.get(kind) if isinstance(kind, str) else None
     if reader is None:
         if kind == "mcp_tool":
@@ -44,8 +44,8 @@ def read_handler(raw: Mapping[str, object], env: Mapping[str, object]) -> Handle
     return reader(raw, env)
 
 
-def _guessed(raw: Mapping[str, object]) -> object:
-    """Old files leave the type out; what else is there says it."""
+def _guess_type(raw: Mapping[str, object]) -> object:
+    """Guess the type that old files leave out."""
     return "command" if "command" in raw else "http" if "url" in raw else None
 
 
@@ -160,11 +160,11 @@ def _headers(raw: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 
 LONG_S: Final = 3_600
-"""A timeout of so many seconds was probably meant in milliseconds."""
+"""A timeout of more seconds was probably meant in milliseconds."""
 
 
 class HookReading(NamedTuple):
-    """Hooks, and what is worth saying about them."""
+    """Hooks, and warnings about them."""
 
     specs: tuple[HookSpec, ...]
     warnings: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ def read_hooks(section: object, *, source: HookSource, root: str = "") -> HookRe
 
 
 class _Reader:
-    """Reads one section, and remembers what was odd."""
+    """Reads one section and collects warnings."""
 
     def __init__(self, source: HookSource, root: str) -> None:
         self._source = source
@@ -192,11 +192,11 @@ class _Reader:
         self.warnings: list[str] = []
 
     def section(self, section: object) -> Iterator[HookSpec]:
-        """All hooks of a section."""
+        """Yield all hooks of a section."""
         if not section:
             return
         if not isinstance(section, dict):
-            yield from self._broken("PreToolUse", "hooks", "It is not an object of events.")
+            yield from self._keep_guard("PreToolUse", "hooks", "It is not an object of events.")
             return
         inner = section.get("hooks")
         if isinstance(inner, dict):  # a plugin's file has the section one level deeper, beside a description
@@ -207,21 +207,23 @@ class _Reader:
     def _event(self, name: str, value: object) -> Iterator[HookSpec]:
         where = f"hooks.{name}"
         if name not in EVENTS:
-            yield from self._mistyped(name, value, where)
+            yield from self._read_unknown_event(name, value, where)
             return
         if not EVENTS[name].fires:
             self._warn(where, f"There is no moment for {name} yet; its hooks do not run.")
             return
         yield from self._groups(name, value, where)
 
-    def _mistyped(self, name: str, value: object, where: str) -> Iterator[HookSpec]:
-        """Say that nobody knows an event; where it is nearly spelled like one that guards, keep the places of the guards."""
+    def _read_unknown_event(self, name: str, value: object, where: str) -> Iterator[HookSpec]:
+        """Warn of an unknown event; where it is nearly spelled like one that guards, keep its hooks as broken guards."""
         meant = _nearest(name)
         problem = f"{name!r} is not an event that this version knows"
         guards: list[HookSpec] = []
         if meant and EVENTS[meant].fires and EVENTS[meant].on_failure == "block":
             guards = [
-                each for each in self._groups(meant, value, where) if each.on_failure == "block" and not _looks_on(each)
+                each
+                for each in self._groups(meant, value, where)
+                if each.on_failure == "block" and not _is_observer(each)
             ]
         stays = (
             f" Until it is mended, it fails whenever {meant} is due, and what it guards is refused." if guards else ""
@@ -249,7 +251,7 @@ class _Reader:
 
     def _group(self, event: str, group: object, where: str) -> Iterator[HookSpec]:
         if not isinstance(group, dict):
-            yield from self._broken(event, where, f"{group!r} is not an object with `matcher` and `hooks`.")
+            yield from self._keep_guard(event, where, f"{group!r} is not an object with `matcher` and `hooks`.")
             return
         matcher, doubt = self._matcher(event, group.get("matcher"), where)
         if "hooks" not in group and ({"type", "command", "url"} & group.keys()):
@@ -260,7 +262,7 @@ class _Reader:
             entries = [entries]
         if not isinstance(entries, list) or not isinstance(env, dict):
             wrong = "`hooks` is not a list." if not isinstance(entries, list) else "`env` is not an object."
-            yield from self._broken(event, where, wrong, matcher=matcher)
+            yield from self._keep_guard(event, where, wrong, matcher=matcher)
             return
         for number, entry in enumerate(entries):
             yield from self._entry(event, entry, matcher, env, doubt, f"{where}.hooks[{number}]")
@@ -270,14 +272,14 @@ class _Reader:
     ) -> Iterator[HookSpec]:
         if not isinstance(raw, dict):
             wrong = f'{raw!r} is not an object like {{"type": "command", "command": "..."}}.'
-            yield from self._broken(event, where, wrong, matcher=matcher)
+            yield from self._keep_guard(event, where, wrong, matcher=matcher)
             return
         on_failure = self._on_failure(event, raw, where)
         if_rule, doubtful_rule = self._if_rule(event, raw, where)
         try:
             handler = read_handler(raw, env)
         except BadEntry as exc:
-            yield from self._broken(event, where, str(exc), matcher=matcher, on_failure=on_failure)
+            yield from self._keep_guard(event, where, str(exc), matcher=matcher, on_failure=on_failure)
             return
         if isinstance(handler, CommandHook) and handler.background and EVENTS[event].decides:
             self._warn(where, "It runs in the background, so it decides nothing.")
@@ -296,10 +298,10 @@ class _Reader:
             doubt=doubt or doubtful_rule,
         )
 
-    def _broken(
+    def _keep_guard(
         self, event: str, where: str, problem: str, *, matcher: str = "", on_failure: OnFailure | None = None
     ) -> Iterator[HookSpec]:
-        """Say what is wrong; keep the place of a guard."""
+        """Warn, and keep a broken guard in its place."""
         guards = (on_failure or EVENTS[event].on_failure) == "block"
         stays = " Until it is mended, it fails whenever it is due, and what it guards is refused." if guards else ""
         self._warn(where, f"{problem} The hook cannot run.{stays}")
@@ -315,7 +317,7 @@ class _Reader:
             )
 
     def _matcher(self, event: str, value: object, where: str) -> tuple[str, str]:
-        """The matcher, and why it cannot be relied on."""
+        """Return the matcher, and why it cannot be read."""
         if value is None:
             return "", ""
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -379,13 +381,13 @@ class _Reader:
         self.warnings.append(f"{where}: {words}")
 
 
-def _looks_on(spec: HookSpec) -> bool:
-    """Whether nobody waits for a hook, so that it guards nothing."""
+def _is_observer(spec: HookSpec) -> bool:
+    """Return whether the session does not wait for a hook, so that it guards nothing."""
     return isinstance(spec.handler, CommandHook) and spec.handler.background
 
 
 def _nearest(name: str) -> str:
-    """The event that is spelled nearly like `name`; empty when none is."""
+    """Return the event that is spelled nearly like `name`; empty when none is."""
     lower = {each.lower(): each for each in EVENTS}
     plain = name.lower().replace("_", "").replace("-", "")
     found = difflib.get_close_matches(plain, lower, n=1, cutoff=0.8)
@@ -398,12 +400,12 @@ def _advice(name: str, meant: str) -> str:
     return f" Did you mean {meant!r}?" if meant else ""
 
 
-_VISITORS: Final[tuple[HookSource, ...]] = ("project", "local", "plugin")
-"""Whose limits reach no further than what a workspace or a plugin brought along."""
+_FROM_OUTSIDE: Final[tuple[HookSource, ...]] = ("project", "local", "plugin")
+"""Sources whose limits apply only to hooks of a workspace or a plugin."""
 
 
 class HookLimits(NamedTuple):
-    """What one settings file allows hooks to do."""
+    """The limits that one settings file puts on hooks."""
 
     source: HookSource
     urls: tuple[str, ...] | None = None
@@ -411,7 +413,7 @@ class HookLimits(NamedTuple):
     env_names: tuple[str, ...] | None = None
     """Variables that headers may use; None: those that each hook lists."""
     managed_only: bool = False
-    """Whether only hooks of whoever runs the machine may run."""
+    """Whether only managed hooks may run."""
     warnings: tuple[str, ...] = ()
 
 
@@ -431,11 +433,11 @@ def read_limits(settings: Mapping[str, object], *, source: HookSource) -> HookLi
 
 
 def apply_limits(specs: Sequence[HookSpec], limits: Sequence[HookLimits]) -> HookReading:
-    """The hooks that may run within the limits, and a word about each that may not."""
+    """Return the hooks that may run within the limits, and a warning for each that may not."""
     notes = [warning for limit in limits for warning in limit.warnings]
     kept: dict[str, HookSpec] = {}
     for spec in specs:
-        limited = _limited(spec, [limit for limit in limits if _reaches(limit.source, spec.source)], notes)
+        limited = _limit_one(spec, [limit for limit in limits if _reaches(limit.source, spec.source)], notes)
         if limited is not None:
             kept.setdefault(limited.id, limited)
     return HookReading(tuple(kept.values()), tuple(dict.fromkeys(notes)))
@@ -444,10 +446,10 @@ def apply_limits(specs: Sequence[HookSpec], limits: Sequence[HookLimits]) -> Hoo
 def _reaches(limit: HookSource, hook: HookSource) -> bool:
     if hook == "managed":
         return limit == "managed"
-    return hook in _VISITORS if limit in _VISITORS else True
+    return hook in _FROM_OUTSIDE if limit in _FROM_OUTSIDE else True
 
 
-def _limited(spec: HookSpec, limits: Sequence[HookLimits], notes: list[str]) -> HookSpec | None:
+def _limit_one(spec: HookSpec, limits: Sequence[HookLimits], notes: list[str]) -> HookSpec | None:
     if spec.source not in ("managed", "program") and any(limit.managed_only for limit in limits):
         notes.append(f"allowManagedHooksOnly is set: hooks of {spec.source} do not run.")
         return None
@@ -464,7 +466,7 @@ def _limited(spec: HookSpec, limits: Sequence[HookLimits], notes: list[str]) -> 
 
 
 def covers(pattern: str, url: str) -> bool:
-    """Whether an address is one of those that a pattern allows. In the host, `*` stands only for whole names before a dot."""
+    """Return whether a pattern allows an address. In the host, `*` stands only for whole names before a dot."""
     if pattern in ("*", url):
         return True
     try:

@@ -1,4 +1,4 @@
-"""A hook as it is known after its settings were read: for which event, for what, who answers, and what if it cannot."""
+"""One hook as read from settings or code: its event, its matcher, its handler, and what its failure means."""
 
 import hashlib
 from typing import Final, Literal
@@ -10,10 +10,10 @@ from backstay.hooks.events import EVENTS, HookEvent, OnFailure
 from backstay.logic.secrets.redact import PLAIN
 
 HookSource = Literal["managed", "person", "project", "local", "plugin", "flag", "program"]
-"""Who wrote a hook. `program`: the code that opened the session."""
+"""The origin of a hook. `program`: the code that opened the session."""
 
 SESSION_END_AT_MOST: Final = 60.0
-"""Seconds that a `SessionEnd` hook may ask for: somebody waits for the program to end."""
+"""Seconds that a `SessionEnd` hook may take at most: the end of the program waits for it."""
 
 _LABEL: Final = 80
 
@@ -23,14 +23,14 @@ class _Handler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class CommandHook(_Handler, frozen=True, kw_only=True, tag="command"):
-    """A program: it reads the input as JSON and answers with its exit code and its output."""
+    """A program that reads the input as JSON and answers with its exit code and its output."""
 
     command: str
     args: tuple[str, ...] | None = None
-    """With them, `command` is started as it is; without, a shell reads it."""
+    """With arguments, `command` is started as it is; without, a shell reads it."""
     shell: Literal["bash", "powershell"] = "bash"
     background: bool = False
-    """Nobody waits for it, and it decides nothing."""
+    """The session does not wait for it, and it decides nothing."""
     wakes: bool = False
     """In the background, exit code 2 tells the model what it wrote."""
     env: tuple[tuple[str, str], ...] = ()
@@ -42,7 +42,7 @@ class HttpHook(_Handler, frozen=True, kw_only=True, tag="http"):
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     env_names: tuple[str, ...] = ()
-    """The variables that `$NAME` in a header may stand for."""
+    """Variables that `$NAME` in a header may stand for."""
 
 
 class PromptHook(_Handler, frozen=True, kw_only=True, tag="prompt"):
@@ -51,11 +51,11 @@ class PromptHook(_Handler, frozen=True, kw_only=True, tag="prompt"):
     prompt: str
     model: str = ""
     goes_on: bool = False
-    """Whether a no is told to the model, instead of ending the turn, where the thing has happened already."""
+    """Whether a refusal of what has happened already is told to the model, instead of ending the turn."""
 
 
 class AgentHook(_Handler, frozen=True, kw_only=True, tag="agent"):
-    """A question to a child session that may look around before it answers."""
+    """A question to a child session that may use tools before it answers."""
 
     prompt: str = ""
     agent: str = ""
@@ -70,7 +70,7 @@ class PythonHook(_Handler, frozen=True, kw_only=True, tag="python"):
 
 
 class BrokenHook(_Handler, frozen=True, kw_only=True, tag="broken"):
-    """An entry of the settings that cannot be used. It stands guard all the same: it fails whenever it is due."""
+    """An entry of the settings that cannot be used. It still guards: it fails whenever its event is due."""
 
     problem: str
 
@@ -82,7 +82,7 @@ class HookSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One hook."""
 
     id: str
-    """Stays the same as long as the hook does what it does."""
+    """Stays the same while the hook does the same."""
     event: str
     handler: Handler
     matcher: str = ""
@@ -93,22 +93,22 @@ class HookSpec(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: OnFailure
     source: HookSource = "person"
     root: str = ""
-    """The folder of the settings or of the plugin that brought it."""
+    """The folder of the settings or of the plugin that the hook comes from."""
     where: str = ""
     """The keys that lead to it in its file."""
     status: str = ""
-    """What to show while it runs."""
+    """The status to show while it runs."""
     doubt: str = ""
     """Why its matcher or its rule cannot be read. It runs for everything then, may refuse, and may not allow or change anything."""
 
     @property
     def facts(self) -> HookEvent:
-        """What is known of its event."""
+        """The row of its event."""
         return EVENTS[self.event]
 
     @property
     def label(self) -> str:
-        """How it is called in a sentence: the command, the address, the name."""
+        """Its name in messages: the command, the address, the name."""
         return label_of(self.handler, self.where)
 
 
@@ -126,7 +126,7 @@ def make_spec(
     status: str = "",
     doubt: str = "",
 ) -> HookSpec:
-    """A hook with its id, and with the usual time and the usual answer to a failure where they are not said."""
+    """Make a hook with its id, and with the usual timeout and failure rule where none is given."""
     seconds = _seconds(event, handler, timeout)
     failing = on_failure or EVENTS[event].on_failure
     said = (event, matcher, if_rule, handler, seconds, failing, root if source == "plugin" else "")
@@ -148,7 +148,7 @@ def make_spec(
 
 
 def label_of(handler: Handler, where: str = "") -> str:
-    """A short name for a handler, without what may be secret."""
+    """Return a short name for a handler, without secrets."""
     match handler:
         case CommandHook():
             words = PLAIN.text(" ".join((handler.command, *(handler.args or ()))))

@@ -47,7 +47,7 @@ FindNotes = Callable[[Sequence[str], str], Awaitable[tuple[str, tuple[NotesShown
 KeepRules = Callable[[Sequence[str], Grant], Awaitable[str]]
 """Writes granted rules where later sessions find them; says why when it cannot."""
 
-HearHooks = Callable[[HookStarted, "Services"], Awaitable[HookFinished]]
+DispatchHooks = Callable[[HookStarted, "Services"], Awaitable[HookFinished]]
 """Runs the handlers of a hook event and puts their answers together."""
 
 
@@ -84,7 +84,7 @@ class InForce(Struct):
     instructions: str = ""
     """What the model is told from the next request on."""
     look: Look = _look_at_nothing
-    hear_hooks: HearHooks | None = None
+    dispatch_hooks: DispatchHooks | None = None
     opening: PendingOpen = PendingOpen()
     """The opening that is not written yet."""
     ending: str = "other"

@@ -37,7 +37,7 @@ from backstay.runtime.bus import Bus, DeltaStream
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import FindModel, HearHooks, InForce, KeepRules, Services, beat
+from backstay.runtime.services import DispatchHooks, FindModel, InForce, KeepRules, Services, beat
 from backstay.sandbox.folders import data_dir
 from backstay.session.apply_settings import apply_settings
 from backstay.session.extensions import ExtensionHost
@@ -206,7 +206,7 @@ class _Built(Struct, frozen=True):
     toolset: Toolset
     hands: Toolbox
     own_hooks: Sequence[HookSpec]
-    relisten: Relisten
+    rebuild_dispatch: Relisten
 
     def bound(self, options: Options, known: str, *, resumed: bool) -> "_Built":
         """Let the kit work for the loop. `known` are the instructions that the log has."""
@@ -222,7 +222,14 @@ class _Built(Struct, frozen=True):
         """Have settings read again that change while the session is open, unless whoever opened it gave their own."""
         if self.kit is not None and options.layered is not None and not isinstance(given.settings, Settings):
             self.kit.reload = Reloading(
-                given, options, self.kit, self.runner, self.hands, self.own_hooks, self.relisten, self.kit.add_note
+                given,
+                options,
+                self.kit,
+                self.runner,
+                self.hands,
+                self.own_hooks,
+                self.rebuild_dispatch,
+                self.kit.add_note,
             )
 
     def belongs_to(self, session: Session) -> None:
@@ -265,8 +272,8 @@ async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFa
         opening=prepared.opening.masked(mask.drafts),
     )
     core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force)
-    relisten = functools.partial(_listening, functions=functions, hands=hands, world=core)
-    in_force.hear_hooks = relisten(options, policy.hooks)
+    rebuild_dispatch = functools.partial(_listening, functions=functions, hands=hands, world=core)
+    in_force.dispatch_hooks = rebuild_dispatch(options, policy.hooks)
     forks = SubagentPlans(prepared.state, kit)
     runner = Runner(
         replace_fields(core, open_child=child_opener(options, opening.store, core, forks, open_with)),
@@ -278,7 +285,7 @@ async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFa
     )
     if kit is not None:
         kit.background = hands.running
-    built = _Built(runner, kit, forks, toolset, hands, own_hooks, relisten)
+    built = _Built(runner, kit, forks, toolset, hands, own_hooks, rebuild_dispatch)
     return built.bound(options, prepared.state.instructions, resumed=prepared.report is not None)
 
 
@@ -331,7 +338,7 @@ def _listening(
     functions: Mapping[str, PythonFunction],
     hands: Toolbox,
     world: Services,
-) -> HearHooks | None:
+) -> DispatchHooks | None:
     """Who hears hooks; nobody when there are none."""
     if not specs:
         return None
@@ -345,7 +352,7 @@ def _listening(
         held=options.held_hooks,
         own=own_runs(None if options.layered is None else options.layered.trust, world.cwd),
         run_agent=agent_runner(options, hands, world, open_with),
-    ).hear
+    ).dispatch
 
 
 def _told(options: Options, prepared: Prepared) -> str:

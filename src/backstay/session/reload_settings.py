@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from backstay.config.reload import changed
 from backstay.hooks.spec import HookSpec
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import HearHooks
+from backstay.runtime.services import DispatchHooks
 from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options
 from backstay.session.project.context import ProjectContext
@@ -19,7 +19,7 @@ from backstay.session.toolbox import Toolbox
 from backstay.session.workspace import looks
 from backstay.vocab.errors import UserError
 
-Relisten = Callable[[Options, Sequence[HookSpec]], HearHooks | None]
+Relisten = Callable[[Options, Sequence[HookSpec]], DispatchHooks | None]
 
 
 class Reloading(Struct):
@@ -32,7 +32,7 @@ class Reloading(Struct):
     runner: Runner
     hands: Toolbox
     own_hooks: Sequence[HookSpec]
-    relisten: Relisten
+    rebuild_dispatch: Relisten
     tell: Callable[[str], None] = lambda words: None
 
     async def __call__(self) -> None:
@@ -69,7 +69,7 @@ class Reloading(Struct):
         )
         self.hands.rules = options.rules
         runner.in_force.look = looks(world.tools, runner.policy.call_site, options.rules)
-        runner.in_force.hear_hooks = self.relisten(options, hooks)
+        runner.in_force.dispatch_hooks = self.rebuild_dispatch(options, hooks)
 
     async def _speak(self, before: str) -> None:
         assert self.now.layered is not None

@@ -283,8 +283,8 @@ def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draf
             return waits
     if (waits := _session_start(p, policy)) is not None:
         return waits
-    if p.hooks.owed:
-        told = Text(text="\n\n".join(p.hooks.owed))
+    if p.hooks.pending_texts:
+        told = Text(text="\n\n".join(p.hooks.pending_texts))
         return (Draft(event=MessageInjected(role="user", parts=(told,)), by="hook", cause=turn.id),)
     return None
 
