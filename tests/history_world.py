@@ -21,7 +21,7 @@ from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, ModelReply, ModelRequest, SessionQuery, Tool, ToolOutput
 from backstay.providers.http.model import HttpModel
 from backstay.providers.registry import load_format
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.session.session import Session
@@ -86,7 +86,7 @@ class NativeModel:
         format, abilities = MODELS[name]
         self._name = name
         self._provider = name.partition(":")[0]
-        self._world = world
+        self._services = world
         self._facts = ModelFacts(known=True, window=WINDOW, max_output=800, abilities=abilities)
         self._http = HttpModel(name, format=load_format(format), base_url="http://127.0.0.1:1", facts=self._facts)
         self._reader = f"{self._provider}@http://127.0.0.1:1"
@@ -109,11 +109,11 @@ class NativeModel:
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Look at the request, then answer or fail."""
-        self._world.requests[self._name] += 1
-        found = await guarded(self._name, lambda: self._look(request))
+        self._services.requests[self._name] += 1
+        found = await run_guarded(self._name, lambda: self._look(request))
         wrong = [f"{found.kind}: {found.message}\n{found.trace}"] if isinstance(found, Fault) else found
-        self._world.wrong += [f"{self._name}: {each}" for each in wrong]
-        dice, luck = self._world.dice, self._world.dice.random()
+        self._services.wrong += [f"{self._name}: {each}" for each in wrong]
+        dice, luck = self._services.dice, self._services.dice.random()
         if dice.random() < 0.5:
             yield TextDelta(text="Well, ")
         await anyio.sleep(dice.random() * 0.4)

@@ -68,7 +68,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     providers 55
 
-    runtime 41
+    runtime 32
 
     sandbox 29
 

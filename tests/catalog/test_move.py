@@ -59,7 +59,7 @@ async def talked(store: EventStore, prompt: str = "hello") -> None:
         await session.run(prompt)
 
 
-async def goes_on(store: EventStore) -> str:
+async def wakes(store: EventStore) -> str:
     async with open_session(model=scripted(*REPLIES), store=store, resume="s") as session:
         return await session.run("and now?")
 
@@ -71,11 +71,11 @@ async def test_a_move_that_fails_leaves_the_session_at_home_and_can_be_tried_aga
     target.full, target.stuck = True, stuck
     with pytest.raises(StoreFull):
         await sessions.move(source, target, "s", clock=CLOCK)
-    assert await goes_on(source) == "two"
+    assert await wakes(source) == "two"
     target.full = target.stuck = False
     await sessions.move(source, target, "s", clock=CLOCK)
     assert await sessions.verify(target, "s") == ()
-    assert await goes_on(target) == "three"
+    assert await wakes(target) == "three"
 
 
 async def test_a_session_that_is_held_in_the_target_is_not_touched_here() -> None:
@@ -108,10 +108,10 @@ async def test_a_session_that_left_for_one_store_does_not_go_to_another() -> Non
         await sessions.move(source, second, "s", clock=CLOCK)
     assert not await sessions.exists(second, "s")
     with pytest.raises(StoreMismatch):
-        await goes_on(source)
+        await wakes(source)
     with pytest.raises(StoreMismatch):  # nothing is added to what is left here, so that the move can be finished
         await sessions.rename(source, "s", "other", clock=CLOCK)
-    assert await goes_on(first) == "two"
+    assert await wakes(first) == "two"
 
 
 async def test_a_move_that_was_cut_off_is_finished_by_moving_again_even_after_the_session_went_on() -> None:
@@ -120,11 +120,11 @@ async def test_a_move_that_was_cut_off_is_finished_by_moving_again_even_after_th
     source.stuck = True
     with pytest.raises(StoreUnavailable):
         await sessions.move(source, target, "s", clock=CLOCK)
-    assert await goes_on(target) == "two"
+    assert await wakes(target) == "two"
     source.stuck = False
     await sessions.move(source, target, "s", clock=CLOCK)
     assert not await sessions.exists(source, "s")
-    assert await goes_on(target) == "three"
+    assert await wakes(target) == "three"
 
 
 async def test_a_move_that_is_cancelled_leaves_the_session_in_one_place() -> None:
@@ -139,7 +139,7 @@ async def test_a_move_that_is_cancelled_leaves_the_session_in_one_place() -> Non
                 scope.cancel()
         homes = [store for store in (source, target) if await sessions.exists(store, "s")]
         assert len(homes) == 1
-        assert await goes_on(homes[0]) == "two"
+        assert await wakes(homes[0]) == "two"
 
 
 class Mortal(MemoryStore):
@@ -191,7 +191,7 @@ async def test_whenever_a_move_dies_the_session_has_one_home_at_most_and_moving_
         if await sessions.exists(source, "s"):
             await sessions.move(source, target, "s", clock=CLOCK)
         assert not await sessions.exists(source, "s")
-        assert await goes_on(target) == "two"
+        assert await wakes(target) == "two"
     assert moment > 8
 
 

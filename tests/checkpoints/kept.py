@@ -13,6 +13,7 @@ from backstay.checkpoints.walk_tree import OWN, WalkLimits
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.assemble import open_session
 from backstay.session.session import Session
+from tests.contracts.kit import replace_services
 
 Reply = Mapping[str, object]
 
@@ -39,7 +40,7 @@ async def kept_session(
     """A session in `folder` that may do everything and whose files are kept."""
     known = {"permission_mode": "bypassPermissions", "cwd": folder, "store": "memory:"}
     async with open_session(**{"model": ScriptedModel.of(list(replies)), **known, **more}) as session:
-        session._world.files = FileCapture(session._world, (str(folder),), limits=limits or WalkLimits())
+        replace_services(session, files=FileCapture(session._services, (str(folder),), limits=limits or WalkLimits()))
         yield session
 
 

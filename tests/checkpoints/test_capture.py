@@ -26,6 +26,7 @@ from backstay.vocab.events.files import ContentsKept, FileKept, TreeKept
 from backstay.vocab.specs import Lease, ModelFacts
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 from tests.checkpoints.twenty import NOTEBOOK
+from tests.contracts.kit import replace_services
 
 
 async def kept_by(session: Session) -> list[FileKept]:
@@ -154,7 +155,7 @@ async def test_a_turn_without_edits_is_a_checkpoint_too(tmp_path: Path) -> None:
 @pytest.mark.contract("RB-57")
 async def test_a_session_without_a_folder_keeps_nothing(tmp_path: Path) -> None:
     async with kept_session(tmp_path, turn(call("Write", file_path="a.txt", content="x"), bash("true"))) as session:
-        session._world.files = FileCapture(session._world, ())
+        replace_services(session, files=FileCapture(session._services, ()))
         await session.run("Go.")
 
         assert await session.checkpoints() == ()
@@ -237,7 +238,7 @@ async def test_rb_w27_captures_side_by_side_never_write_over_each_other(tmp_path
         (tmp_path / name).write_text(f"before {name}")
     async with kept_session(tmp_path, [{"text": "Hi."}]) as session:
         await session.run("Hi.")
-        keeping = session._world.files
+        keeping = session._services.files
         assert isinstance(keeping, FileCapture)
         async with anyio.create_task_group() as tasks:
             for name in names:

@@ -22,6 +22,7 @@ from backstay.vocab.events.limits import ChildSpent
 from backstay.vocab.events.tools import FileSeen
 from tests.checkpoints.kept import Reply, bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_walk_tree import listed, take
+from tests.contracts.kit import replace_services
 from tests.session.project.repository import Listener, Repository, named
 
 
@@ -37,7 +38,9 @@ async def working(
 ) -> AsyncIterator[Session]:
     """A session that may do everything, whose files are kept within `limits`."""
     async with repository.open(*replies, **{"permission_mode": "bypassPermissions", **more}) as session:
-        session._world.files = FileCapture(session._world, (str(repository.root),), limits=limits or WalkLimits())
+        replace_services(
+            session, files=FileCapture(session._services, (str(repository.root),), limits=limits or WalkLimits())
+        )
         yield session
 
 

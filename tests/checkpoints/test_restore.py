@@ -134,7 +134,7 @@ async def test_rb_w16_a_plan_that_points_outside_is_refused_by_name(tmp_path: Pa
         await session.run("Hi.")
         started = RestoreStarted(to="", plan=digest(plan), files=5)
         await session._deliver(Draft(event=started), blobs={digest(plan): plan, digest(evil): evil})
-        await session._world.inbox.deliver()
+        await session._services.inbox.deliver()
         while not await finished(session):
             await anyio.sleep(0.01)
         (done,) = await finished(session)
@@ -160,7 +160,7 @@ async def test_rb_w16_an_event_that_points_outside_is_refused_by_name(tmp_path: 
     async with kept_session(work, turn(write("a.txt", "x"))) as session:
         await session.run("Go.")
         planted = FileKept(path=str(victim), kind="absent", call="planted")
-        await session._deliver(Draft(event=planted), goes_on=False)
+        await session._deliver(Draft(event=planted), wakes=False)
         report = await session.restore_files(before=session.turns[0].turn)
 
         assert report.problems == (
@@ -177,7 +177,7 @@ async def test_a_tree_of_another_folder_is_not_put_here(tmp_path: Path) -> None:
         trees = [each.event for each in await session.events() if isinstance(each.event, TreeKept)]
         other = pack(Tree(b"/elsewhere", 0, ()))
         swapped = TreeKept(root=trees[0].root, tree=digest(other), call="x")
-        await session._deliver(Draft(event=swapped), blobs={digest(other): other}, goes_on=False)
+        await session._deliver(Draft(event=swapped), blobs={digest(other): other}, wakes=False)
 
         with pytest.raises(UserError, match="what was kept is of '/elsewhere'"):
             await session.restore_files(to=session.turns[1].turn)
@@ -305,7 +305,7 @@ async def test_after_files_and_conversation_went_back_the_model_knows_what_it_kn
         await session.run("One.")
         await session.run("Two.")
         first = session.turns[0].turn
-        end = session._world.state.transcript.turn_end(first)
+        end = session._services.state.transcript.turn_end(first)
         assert end
         report = await session.restore_files(to=first, along=(Draft(event=Rewound(to=end, turns=1), by="user"),))
         assert report.written == 2
@@ -328,7 +328,7 @@ async def test_a_file_that_the_person_had_changed_by_then_is_still_unknown_to_th
         (tmp_path / "a.txt").write_text("by the person")
         await session.run("Two.")
         first = session.turns[0].turn
-        end = session._world.state.transcript.turn_end(first)
+        end = session._services.state.transcript.turn_end(first)
         assert end
         await session.restore_files(to=first, along=(Draft(event=Rewound(to=end, turns=1), by="user"),))
         assert (tmp_path / "a.txt").read_text() == "by the person"

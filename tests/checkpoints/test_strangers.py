@@ -21,6 +21,7 @@ from backstay.vocab.messages import text_of
 from backstay.vocab.specs import ToolSpec
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_restore import _begin_again, write
+from tests.contracts.kit import replace_services
 
 
 @pytest.mark.contract("RB-72")
@@ -125,7 +126,7 @@ async def test_two_names_that_read_alike_are_counted_apart(tmp_path: Path) -> No
     (tmp_path / "d").mkdir()
     changes = (FileChange(TreeEntry(root + b"/d/\xfe", "absent")), FileChange(TreeEntry(root + b"/d/\xff", "absent")))
     async with kept_session(tmp_path) as session:
-        keeping = session._world.files
+        keeping = session._services.files
         record = Recorded(seq=1, id="r", at=0, by="user", event=RestoreStarted(to="", plan="0" * 64))
         restore = keeping.restore(record) if keeping is not None else None
         assert isinstance(restore, RestoreFiles)
@@ -204,7 +205,7 @@ async def test_a_folder_whose_name_no_event_can_hold_is_plainly_not_kept(tmp_pat
     folder.mkdir()
     (folder / "a.txt").write_text("one")
     async with kept_session(tmp_path, turn(bash("true"))) as session:
-        session._world.files = FileCapture(session._world, (str(folder),))
+        replace_services(session, files=FileCapture(session._services, (str(folder),)))
         await session.run("Go.")
         kept = [each.event for each in await session.events() if isinstance(each.event, TreeKept)]
         assert [(each.tree, "its name is not UTF-8" in each.problem) for each in kept] == [("", True)]

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import msgspec
+
 from backstay import Session, open_session, tool
 from backstay.providers.scripted import ScriptedModel
 from backstay.runtime.bus import Item
@@ -22,6 +24,12 @@ def scripted(*replies: Reply | str) -> ScriptedModel:
 def talk(*replies: Reply | str, **options: Any) -> AbstractAsyncContextManager[Session]:
     """A session with a scripted model, kept nowhere unless a store is named; the options are those of `open_session`."""
     return open_session(**{"store": None, "model": scripted(*replies), **options})
+
+
+def replace_services(session: Session, **changes: object) -> None:
+    """Let an open session go on with other services."""
+    services = msgspec.structs.replace(session._services, **changes)
+    session._runner.services = session._services = services
 
 
 def call(name: str, **args: object) -> Reply:

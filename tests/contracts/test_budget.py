@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from backstay import Session, TurnFailed, TurnInterrupted, UserError, open_session, open_store
+from backstay import TurnFailed, TurnInterrupted, UserError, open_session, open_store
 from backstay.logic.budget import cost
 from backstay.ports import Answer, ModelReply, ModelRequest, Question
 from backstay.session.subagents.tool import child_tool
@@ -91,20 +91,10 @@ async def test_a_model_without_a_price_needs_an_acknowledgement_wherever_a_budge
         with pytest.raises(UserError, match="no known price"):
             await session.set_budget(500)
         await session.set_budget(None)
-    async with bounded(paid(), fallback_models=[], limit=400) as session:
-        session._world.model = _finder(session, free)
+    async with bounded(paid(), find={"free:one": free}.__getitem__) as session:
         with pytest.raises(UserError, match="no known price"):
             await session.set_model("free:one")
         assert session.model == "fake:one"
-
-
-def _finder(session: Session, extra: Fake) -> Any:  # Any: whatever the world's own is
-    find = session._world.model
-
-    async def found(name: str) -> Any:
-        return extra if name == extra.name else await find(name)
-
-    return found
 
 
 @pytest.mark.contract("RV-B7")

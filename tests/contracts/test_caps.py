@@ -142,5 +142,5 @@ async def test_the_limits_do_not_know_of_each_other() -> None:
         assert len(await log_of(session, CompactionStarted)) == 1  # it does not try in every round
         assert await session.run("the next") == "ok"
         assert [content_of(m) for m in model.asked[-1].messages] == ["the next"]
-        fill = session._world.state.progress.fill
+        fill = session._services.state.progress.context
         assert fill.fruitless == 0  # trimming says nothing about compaction

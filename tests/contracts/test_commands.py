@@ -104,7 +104,7 @@ async def test_rename_mode_model_and_language_change_the_session_and_say_what_th
 
         assert (await ran(session, "language")).data == {"language": ""}
         assert (await ran(session, "language German")).data == {"language": "German"}
-        assert "German" in session._world.instructions
+        assert "German" in session._services.instructions
     async with repository.open(resume=session.id, model=None, find=lambda name: other) as again:
         assert (again.name, again.permission_mode, again.model) == ("a boat", "plan", "scripted:other")
 

@@ -287,7 +287,7 @@ async def test_after_three_that_brought_nothing_the_session_stops_trying_and_say
         assert model.too_big == []
         assert model.refused == []
         await session.clear_history()
-        assert session._world.state.progress.fill.fruitless == 0
+        assert session._services.state.progress.context.fruitless == 0
 
 
 async def test_a_prompt_that_is_too_long_by_itself_is_said_to_be() -> None:
@@ -307,13 +307,13 @@ async def test_what_somebody_asked_for_or_stopped_does_not_count_as_fruitless() 
         await session.run("hi")
         for _ in range(4):
             assert await session.compact() is None
-        assert session._world.state.progress.fill.fruitless == 0
+        assert session._services.state.progress.context.fruitless == 0
         while session.context_state.used < 0.82 * 4_000:
             await talk(session, 1)
         for _ in range(4):
             await stop_at(session, "long question " * 12, CompactionStarted)
         assert len(await log_of(session, CompactionStarted)) == 4
-        assert session._world.state.progress.fill.fruitless == 0
+        assert session._services.state.progress.context.fruitless == 0
 
 
 # --- the summariser --------------------------------------------------------------------------------------------------------------
@@ -504,7 +504,7 @@ async def test_a_snapshot_of_a_compacted_session_is_as_good_as_its_whole_log() -
                 await session.undo_compaction()
         records = await session.events()
         assert len([r for r in records if isinstance(r.event, Compacted)]) > 4
-        live = session._world.state
+        live = session._services.state
         whole = state_of(session.id, records)
         assert whole.plain() == live.plain()
         again = restore(live.snapshot())

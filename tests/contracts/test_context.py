@@ -26,7 +26,7 @@ def small(*acts: Act, **options: Any) -> Any:  # Any: options of every type, and
 
 def assert_meter_is_right(session: Session) -> None:
     """The meter says what a fresh count of the conversation says."""
-    fill = session._world.state.progress.fill
+    fill = session._services.state.progress.context
     assert fill.guess == sum(map(estimate, session.history))
     assert fill.messages == len(session.history)
 
@@ -85,7 +85,7 @@ async def test_what_the_provider_counted_corrects_the_estimate_of_what_comes_nex
         await session.run("1234567890 " * 2_000)
         counted = own_count(model.asked[0])
         (asked,) = await log_of(session, ModelAsked)
-        ratio = session._world.state.progress.fill.ratio
+        ratio = session._services.state.progress.context.ratio
         assert abs(ratio - counted / asked.tokens) < 0.1
         await session.inject("user", "1234567890 " * 2_000)
         await session.run("again")
@@ -137,7 +137,7 @@ async def test_rewinding_clearing_forking_interrupting_and_failing_leave_the_met
         fork = await session.fork()
         await session.clear_history()
         assert_meter_is_right(session)
-        assert session._world.state.progress.fill.guess == 0
+        assert session._services.state.progress.context.guess == 0
     async with small(model=Fake("x", facts=SMALL), store=store, clock=clock, resume=fork.id) as forked:
         assert len(forked.history) == 6
         assert_meter_is_right(forked)
@@ -181,7 +181,7 @@ async def test_inputs_that_are_taken_together_and_inputs_that_are_dropped_are_co
             if type(getattr(item, "event", None)) is ModelAsked:
                 await session.steer("never taken")
                 await session.abort()
-        assert session._world.state.progress.fill.waiting == ()
+        assert session._services.state.progress.context.waiting == ()
         assert_meter_is_right(session)
 
 

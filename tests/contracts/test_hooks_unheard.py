@@ -48,29 +48,29 @@ def verdict_of(outcome: Outcome) -> HookFinished:
     return draft.event
 
 
-async def failed(started: HookStarted, world: Services) -> HookFinished:
-    return verdict_of(RunHook(recorded(started), world).failed(FAULT))
+async def failed(started: HookStarted, services: Services) -> HookFinished:
+    return verdict_of(RunHook(recorded(started), services).failed(FAULT))
 
 
-async def stopped(started: HookStarted, world: Services) -> HookFinished:
-    return verdict_of(RunHook(recorded(started), world).stopped())
+async def stopped(started: HookStarted, services: Services) -> HookFinished:
+    return verdict_of(RunHook(recorded(started), services).stopped())
 
 
-async def nobody_to_run_them(started: HookStarted, world: Services) -> HookFinished:
-    hear, world.in_force.dispatch_hooks = world.in_force.dispatch_hooks, None
+async def nobody_to_run_them(started: HookStarted, services: Services) -> HookFinished:
+    hear, services.in_force.dispatch_hooks = services.in_force.dispatch_hooks, None
     try:
-        return verdict_of(await RunHook(recorded(started), world).run())
+        return verdict_of(await RunHook(recorded(started), services).run())
     finally:
-        world.in_force.dispatch_hooks = hear
+        services.in_force.dispatch_hooks = hear
 
 
-async def changed_since_it_was_trusted(started: HookStarted, world: Services) -> HookFinished:
+async def changed_since_it_was_trusted(started: HookStarted, services: Services) -> HookFinished:
     spec = make_spec(started.event, CommandHook(command="true"), source="project")
     listening = HookDispatcher(
         specs=(spec,), functions={}, project="", survey=WorkspaceInventory(root="/", seen={"file:nowhere": "x"})
     )
     named = HookStarted(event=started.event, subject=started.subject, handlers=(spec.id,))
-    return await listening.dispatch(named, world)
+    return await listening.dispatch(named, services)
 
 
 WAYS: dict[str, Callable[[HookStarted, Services], Awaitable[HookFinished]]] = {
@@ -85,7 +85,7 @@ WAYS: dict[str, Callable[[HookStarted, Services], Awaitable[HookFinished]]] = {
 async def test_house_4_1_hooks_that_were_not_heard_mean_what_the_table_says(way: str) -> None:
     async with talk() as session:
         for name, facts in EVENTS.items():
-            finished = await WAYS[way](HookStarted(event=name, subject="s", handlers=()), session._world)
+            finished = await WAYS[way](HookStarted(event=name, subject="s", handlers=()), session._services)
 
             refuses = facts.on_failure == "block"
             assert finished.blocked is refuses, name
@@ -112,12 +112,12 @@ def test_house_4_1_hooks_that_were_cut_by_a_crash_are_heard_again_or_mean_what_t
 
 
 async def test_house_4_1_a_fault_in_the_hook_runner_does_not_let_another_model_in() -> None:
-    async def broken(started: HookStarted, world: Services) -> HookFinished:
+    async def broken(started: HookStarted, services: Services) -> HookFinished:
         raise OSError("no space left on device")
 
     async with talk("Here.", hooks=[quiet("PreModelSwitch")], find=found) as session:
         before = session.model
-        session._world.in_force.dispatch_hooks = broken
+        session._services.in_force.dispatch_hooks = broken
         with pytest.raises(
             UserError, match=r"A hook refused the model .* hooks could not be run: OSError: no space left"
         ):
@@ -126,13 +126,13 @@ async def test_house_4_1_a_fault_in_the_hook_runner_does_not_let_another_model_i
 
 
 def test_house_4_1_hooks_that_never_answer_do_not_let_another_model_in() -> None:
-    async def silent(started: HookStarted, world: Services) -> HookFinished:
+    async def silent(started: HookStarted, services: Services) -> HookFinished:
         await anyio.sleep(3600)
         return HookFinished(event=started.event, subject=started.subject)
 
     async def switching() -> Session:
         async with talk("Here.", hooks=[quiet("PreModelSwitch")], find=found) as session:
-            session._world.in_force.dispatch_hooks = silent
+            session._services.in_force.dispatch_hooks = silent
             with pytest.raises(UserError, match="hooks did not answer in time"):
                 await session.set_model("other")
             return session
@@ -146,8 +146,8 @@ async def test_a_hook_whose_settings_refuse_when_it_fails_refuses_when_it_cannot
         return None
 
     async with talk(hooks=[guards]) as session:
-        (spec,) = session._world.policy().hooks
+        (spec,) = session._services.policy().hooks
         started = HookStarted(event="PreCompact", subject="s", handlers=(spec.id,))
 
-        assert verdict_of(RunHook(recorded(started), session._world).failed(FAULT)).blocked
-        assert verdict_of(RunHook(recorded(started), session._world).stopped()).blocked
+        assert verdict_of(RunHook(recorded(started), session._services).failed(FAULT)).blocked
+        assert verdict_of(RunHook(recorded(started), session._services).stopped()).blocked

@@ -70,7 +70,7 @@ async def test_rb_w14_the_model_cannot_approve_what_it_proposed_by_any_way_it_ha
         still = await session.command("memory", "list")
         assert still is not None
         assert "boat is red" not in still.message
-        assert "boat is red" not in session._world.instructions
+        assert "boat is red" not in session._services.instructions
         approved = await session.command("memory", f"approve {name}")
         assert approved is not None
         assert approved.success

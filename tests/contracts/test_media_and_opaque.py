@@ -175,10 +175,10 @@ async def test_a_compaction_lets_go_of_it_with_its_message_and_a_snapshot_keeps_
     async with shown(model, store=None, system_prompt="x") as session:
         for number in range(40):
             await session.run(f"question {number}")
-        transcript = session._world.state.transcript
+        transcript = session._services.state.transcript
         assert transcript.compacted is not None
         assert set(transcript.opaques) == {m.id for m in session.history if m.role == "assistant"}
-        assert restore(session._world.state.snapshot()).transcript.opaques == transcript.opaques
+        assert restore(session._services.state.snapshot()).transcript.opaques == transcript.opaques
         sent = model.asked[-1].messages
         assert [m.opaque for m in sent if m.role == "assistant"] == [native] * sum(m.role == "assistant" for m in sent)
 

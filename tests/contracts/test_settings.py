@@ -182,7 +182,7 @@ async def test_variables_are_in_the_log_as_they_are_and_stand_in_prompts(tmp_pat
         await s.run("{{ctx.who}}, {{ ctx.release.name }}: {{ctx.what}} {{ctx.nobody}} {{who}}")
         assert events(await s.events(), Started)[0].context.variables == variables
         assert text_of(s.history[0].content) == "Ada, v2 \u2603: {{ctx.who}} {{ctx.nobody}} {{who}}"
-        assert s._world.instructions.endswith("For Ada.")
+        assert s._services.instructions.endswith("For Ada.")
     async with open_session(resume=s.id, model=model, store=url) as again:
         assert await again.run("Bye, {{ctx.who}}.") == "two"
 

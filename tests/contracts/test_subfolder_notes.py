@@ -16,6 +16,7 @@ from backstay.vocab.event import Recorded
 from backstay.vocab.events import FaultCaught, ToolFinished
 from backstay.vocab.events.instructions import NotesShown
 from backstay.vocab.messages import Text
+from tests.contracts.kit import replace_services
 from tests.session.project.repository import Repository, named
 
 pytestmark = pytest.mark.anyio
@@ -221,7 +222,7 @@ async def test_whatever_goes_wrong_with_notes_the_result_of_the_call_is_whole(re
         raise ZeroDivisionError(call)
 
     async with repository.open(*turns("packages/api/src/routes.py")) as session:
-        session._world.find_notes = fail
+        replace_services(session, read_folder_notes=fail)
         (found,) = await told(session, "a")
         (fault,) = named(await session.events(), FaultCaught)
         (finished,) = named(await session.events(), ToolFinished)

@@ -115,7 +115,7 @@ def test_a_resource_of_a_server_is_brought_and_the_server_is_listed(door: Door) 
     assert init["mcp_servers"] == [{"name": "notes", "status": "connected", "source": "flag"}]
     assert "mcp__notes__echo" in init["tools"]
     state = door.run("log", "replay", init["session_id"]).json
-    assert state["progress"]["consent"]["taint"] == ["untrusted"]
+    assert state["progress"]["grants"]["taint"] == ["untrusted"]
 
 
 def test_servers_may_be_given_as_json_and_a_broken_one_hides_nothing(door: Door) -> None:

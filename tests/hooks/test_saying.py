@@ -161,8 +161,8 @@ def test_a_model_that_says_ok_objects_to_nothing_and_permits_nothing(text: str) 
         ("Notification", False, (None, False, False, "")),
     ],
 )
-def test_a_model_that_says_no_refuses(event: str, goes_on: bool, expected: tuple[object, ...]) -> None:
-    spec = make_spec(event, PromptHook(prompt="?", goes_on=goes_on))
+def test_a_model_that_says_no_refuses(event: str, wakes: bool, expected: tuple[object, ...]) -> None:
+    spec = make_spec(event, PromptHook(prompt="?", wakes=wakes))
 
     answer = read_ok(event, '{"ok": false, "reason": "bad"}', spec=spec)
 

@@ -213,8 +213,8 @@ class Road:
             turns=0,
             turn=p.turn and replace(p.turn, number=0, since=0, run=0),
             calls=tuple(replace(call, since=0) for call in p.calls),
-            trying=replace(p.trying, not_before=int(p.trying.not_before > 0), cooling=()),
-            fill=replace(p.fill, counted=0, since=0, guess=0, asked=0, messages=0, before_turn=(0, 0, 0, 0)),
+            retries=replace(p.retries, not_before=int(p.retries.not_before > 0), cooling=()),
+            context=replace(p.context, counted=0, since=0, guess=0, asked=0, messages=0, before_turn=(0, 0, 0, 0)),
         )
         doing = sorted((record.seq, record.id, record.id in self.told, record.event) for record in self.doing.values())
         rest = (self.looks, self.deadlines, self.left, self.crashes, self.fails, self.pauses, self.replied)

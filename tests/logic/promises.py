@@ -97,13 +97,13 @@ def ignored(drafts: Sequence[Draft], records: Sequence[Recorded]) -> Iterator[st
 def _waits(road: "Road") -> Iterator[str]:
     """Whoever is waited for is at work, and money is set aside for those alone."""
     p = road.progress
-    awaited = {p.asking, p.compacting, p.trying.waiting, p.purse.asking} - {""}
+    awaited = {p.asking, p.compacting, p.retries.waiting, p.budget.asking} - {""}
     awaited |= {hook.intent for hook in p.hooks.open}
     awaited |= {call.intent for call in p.calls if call.phase in ("inspecting", "asking", "running")}
     yield from (f"somebody is waited for who is not there: {each}" for each in awaited - road.doing.keys())
     if p.turn is not None and not awaited and not p.paused:
         yield f"the turn is open, and nobody does anything: {p.turn}, {p.calls}"
-    if p.purse.reserved and not (p.asking or p.compacting):
+    if p.budget.reserved and not (p.asking or p.compacting):
         yield "money is set aside for nobody"
 
 

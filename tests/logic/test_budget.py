@@ -26,21 +26,21 @@ def asked(reserved: int) -> ModelAsked:
 
 
 def test_money_is_set_aside_before_a_call_and_settled_after_it() -> None:
-    purse = after(BudgetSet(limit=1_000), asked(300))
-    assert (purse.spent, purse.reserved, purse.left()) == (0, 300, 700)
-    assert after(ModelReplied(parts=(), cost=120), start=purse).left() == 880
-    assert after(ModelFailed(kind="timeout", message="", cost=40), start=purse).left() == 960
-    assert after(ModelFailed(kind="timeout", message=""), start=purse).left() == 1_000
-    lost = after(Opened(), start=purse)
+    budget = after(BudgetSet(limit=1_000), asked(300))
+    assert (budget.spent, budget.reserved, budget.left()) == (0, 300, 700)
+    assert after(ModelReplied(parts=(), cost=120), start=budget).left() == 880
+    assert after(ModelFailed(kind="timeout", message="", cost=40), start=budget).left() == 960
+    assert after(ModelFailed(kind="timeout", message=""), start=budget).left() == 1_000
+    lost = after(Opened(), start=budget)
     assert (lost.spent, lost.reserved, lost.left()) == (300, 0, 700)
     assert after(Opened(), Opened(), start=lost).spent == 300
 
 
 @given(st.lists(st.tuples(st.sampled_from(("reply", "fail", "summary", "crash")), st.integers(0, 10**9)), max_size=30))
 def test_what_is_spent_is_the_sum_of_what_was_paid(story: list[tuple[str, int]]) -> None:
-    purse, expected = BudgetState(), 0
+    budget, expected = BudgetState(), 0
     for kind, amount in story:
-        purse = after(asked(amount // 2), start=purse)
+        budget = after(asked(amount // 2), start=budget)
         ends: dict[str, Event] = {
             "reply": ModelReplied(parts=(), cost=amount),
             "fail": ModelFailed(kind="unknown", message="", cost=amount),
@@ -48,22 +48,22 @@ def test_what_is_spent_is_the_sum_of_what_was_paid(story: list[tuple[str, int]])
             "crash": Opened(),
         }
         if kind == "summary":
-            purse = after(ModelReplied(parts=()), start=purse)
-        purse = after(ends[kind], Rewound(to=""), start=purse)
+            budget = after(ModelReplied(parts=()), start=budget)
+        budget = after(ends[kind], Rewound(to=""), start=budget)
         expected += amount // 2 if kind == "crash" else amount
-        assert purse.spent == expected
+        assert budget.spent == expected
 
 
 def test_a_child_says_what_it_spent_in_all_and_is_counted_once() -> None:
     def child(cost: int, who: str = "c") -> ChildFinished:
         return ChildFinished(call="x", child=who, outcome="completed", cost=cost)
 
-    purse = after(
+    budget = after(
         BudgetSet(limit=1_000, on_exceed="pause_for_approval"), ChildPaused(call="x", child="c", share=1, cost=300)
     )
-    assert (purse.spent, purse.share("c"), purse.share("other")) == (300, 1_000, 700)
-    purse = after(child(450), child(450), child(100, "d"), start=purse)
-    assert (purse.spent, purse.left()) == (550, 450)
+    assert (budget.spent, budget.share("c"), budget.share("other")) == (300, 1_000, 700)
+    budget = after(child(450), child(450), child(100, "d"), start=budget)
+    assert (budget.spent, budget.left()) == (550, 450)
 
 
 def test_a_child_has_no_share_where_nothing_binds() -> None:

@@ -90,27 +90,27 @@ events = st.one_of(
 @given(st.lists(events, max_size=12))
 def test_the_estimate_is_that_of_the_conversation_after_every_event(story: list[tuple[Event, ...]]) -> None:
     records = log(started(), *(event for step in story for event in step))
-    fill = ContextUsage()
+    context = ContextUsage()
     for count, record in enumerate(records, start=1):
-        fill = fold_context_usage(fill, record)
+        context = fold_context_usage(context, record)
         there = transcript_of(records[:count]).messages
-        assert (fill.messages, fill.guess) == (len(there), sum(map(estimate, there)))
+        assert (context.messages, context.guess) == (len(there), sum(map(estimate, there)))
 
 
 def test_what_the_provider_counted_is_exact_until_something_is_said() -> None:
-    fill = after(asked(100), said("x", usage=Usage(input=120, output=30)))
-    assert (fill.used(10), fill.exact) == (150, True)
-    more = after(given_input("a", "some words"), InputTaken(inputs=("a",)), start=fill)
+    context = after(asked(100), said("x", usage=Usage(input=120, output=30)))
+    assert (context.used(10), context.exact) == (150, True)
+    more = after(given_input("a", "some words"), InputTaken(inputs=("a",)), start=context)
     assert not more.exact
-    assert more.used(10) == 150 + int(tokens_of((Text(text="some words"),)) * fill.ratio)
+    assert more.used(10) == 150 + int(tokens_of((Text(text="some words"),)) * context.ratio)
     newest = after(asked(200), said("y", usage=Usage(input=170, output=5)), start=more)
     assert newest.used(10) == 175  # never a sum
 
 
 def test_an_estimated_usage_counts_as_none() -> None:
-    fill = after(asked(100), said("hello", usage=Usage(input=999, output=9, estimated=True)))
-    assert (fill.counted, fill.exact, fill.ratio) == (0, False, 1.0)
-    assert fill.used(50) == 50 + tokens_of((Text(text="hello"),))
+    context = after(asked(100), said("hello", usage=Usage(input=999, output=9, estimated=True)))
+    assert (context.counted, context.exact, context.ratio) == (0, False, 1.0)
+    assert context.used(50) == 50 + tokens_of((Text(text="hello"),))
 
 
 @pytest.mark.parametrize(
@@ -126,23 +126,23 @@ def test_an_estimated_usage_counts_as_none() -> None:
 def test_a_count_corrects_the_unit_of_the_estimate_by_as_much_as_it_says(
     thought: int, counted: int, least: float, most: float
 ) -> None:
-    fill = after(asked(thought), said("x", usage=Usage(input=counted)))
-    assert least <= fill.ratio <= most
+    context = after(asked(thought), said("x", usage=Usage(input=counted)))
+    assert least <= context.ratio <= most
 
 
 @pytest.mark.parametrize(
     "jump", [Rewound(to="x", tokens=70, messages=3), CompactionUndone(compaction="c", guess=70, messages=3)]
 )
 def test_after_a_jump_no_count_is_about_the_conversation(jump: Event) -> None:
-    fill = after(asked(100), said("x", usage=Usage(input=1_000)), jump)
-    assert (fill.counted, fill.since, fill.guess, fill.messages) == (0, 0, 70, 3)
-    assert not fill.exact
-    assert fill.used(30) == int(100 * fill.ratio)
+    context = after(asked(100), said("x", usage=Usage(input=1_000)), jump)
+    assert (context.counted, context.since, context.guess, context.messages) == (0, 0, 70, 3)
+    assert not context.exact
+    assert context.used(30) == int(100 * context.ratio)
 
 
 def test_another_model_has_counted_nothing() -> None:
-    fill = after(asked(100), said("x", usage=Usage(input=100)), ModelChanged(model="n"))
-    assert not fill.exact
+    context = after(asked(100), said("x", usage=Usage(input=100)), ModelChanged(model="n"))
+    assert not context.exact
 
 
 def test_an_abandoned_turn_was_never_there() -> None:
@@ -206,5 +206,5 @@ def test_it_is_tried_once_until_something_is_said_and_again_after_a_crash() -> N
 def test_what_is_said_in_between_is_counted_too() -> None:
     start = after(MessageInjected(role="user", parts=(Text(text="long " * 90),)))
     added = MessageInjected(role="user", parts=(Text(text="by the way"),))
-    fill = after(began("manual"), added, done("manual", 100), start=start)
-    assert (fill.guess, fill.messages) == (100 + tokens_of((Text(text="by the way"),)), 3)
+    context = after(began("manual"), added, done("manual", 100), start=start)
+    assert (context.guess, context.messages) == (100 + tokens_of((Text(text="by the way"),)), 3)

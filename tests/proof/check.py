@@ -252,9 +252,9 @@ class Check:
         if kind == "folder" and (path == self.ground.work or any(named.leads_through(path) for named in self.named)):
             return True
         if not path.startswith(f"{self.ground.root}/"):
-            guarded = any(re.fullmatch(each, path) for each in _table()["guarded"])
+            run_guarded = any(re.fullmatch(each, path) for each in _table()["guarded"])
             return (
-                (path.startswith(tuple(_table()["system"])) and not guarded)
+                (path.startswith(tuple(_table()["system"])) and not run_guarded)
                 or kind == "folder"
                 or program in self.loose
             )

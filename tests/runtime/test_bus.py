@@ -49,7 +49,7 @@ async def test_a_listener_that_read_the_log_again_hears_nothing_twice() -> None:
     bus.publish([record(5)])
     lagged = listener.take()
     assert lagged == Lagged(after=0, missed=4)
-    listener.caught_up(5)  # the log had all five by then
+    listener.mark_read(5)  # the log had all five by then
     assert listener.take() is None
 
 
@@ -58,7 +58,7 @@ async def test_deltas_of_what_was_read_from_the_log_meanwhile_are_left_out() -> 
     listener = bus.subscribe(after=1)
     late, timely = TextDelta(text="late", after=1), TextDelta(text="timely", after=3)
     bus.publish([late, record(2), late, record(3), timely])
-    listener.caught_up(3)
+    listener.mark_read(3)
 
     assert [listener.take(), listener.take()] == [timely, None]
 

@@ -8,7 +8,7 @@ import pytest
 
 from backstay import Answer, Question, TurnFailed, TurnInterrupted, hook, open_session, tool
 from backstay.ports import ModelReply, ModelRequest
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.events import FaultCaught, ToolFinished
@@ -123,15 +123,15 @@ async def test_a_cancellation_of_ours_passes() -> None:
         await anyio.sleep_forever()
 
     with anyio.move_on_after(0.01) as scope:
-        await guarded("a test", work)
+        await run_guarded("a test", work)
         reached.append("went on")
-    task = asyncio.get_running_loop().create_task(guarded("a test", work))
+    task = asyncio.get_running_loop().create_task(run_guarded("a test", work))
     await anyio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (scope.cancelled_caught, reached) == (True, ["began", "began"])
-    assert isinstance(await guarded("a test", waits_for_the_cancelled), Fault)
+    assert isinstance(await run_guarded("a test", waits_for_the_cancelled), Fault)
 
 
 @pytest.mark.contract("RB-43")

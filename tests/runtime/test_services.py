@@ -8,7 +8,7 @@ from backstay.runtime.services import Services
 from tests.contracts.kit import talk
 from tests.source_tree import SOURCE, read_tree
 
-NAMES = frozenset(("world", "_world", "services", "core"))
+NAMES = frozenset(("services", "_services", "core"))
 """What services are called where they are used."""
 
 
@@ -28,13 +28,13 @@ def test_no_module_assigns_a_field_of_the_services() -> None:
 
 async def test_what_changes_while_a_session_is_open_is_one_value_that_the_runner_owns() -> None:
     async with talk("Here.") as session:
-        before = msgspec.structs.asdict(session._world)
-        in_force = session._world.in_force
+        before = msgspec.structs.asdict(session._services)
+        in_force = session._services.in_force
         await session.run("Go.")
         await session.set_permission_mode("plan")
         session.set_auto_compact(0.5)
 
-        after = msgspec.structs.asdict(session._world)
+        after = msgspec.structs.asdict(session._services)
         assert [name for name, value in after.items() if value is not before[name]] == []
         assert session._runner.in_force is in_force
-        assert (in_force.policy.auto_compact, session._world.policy()) == (0.5, session._runner.policy)
+        assert (in_force.policy.auto_compact, session._services.policy()) == (0.5, session._runner.policy)

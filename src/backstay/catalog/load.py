@@ -152,8 +152,8 @@ def _turns(log: PagedLog) -> Iterator[TurnResult]:
 class Snapshots:
     """Keeps snapshots of a session's folds, so that nobody has to fold a long log again: never in the middle of a turn."""
 
-    def __init__(self, world: Services, covered: int) -> None:
-        self._world = world
+    def __init__(self, services: Services, covered: int) -> None:
+        self._services = services
         self._covered = covered
         """The seq up to which the newest snapshot goes."""
 
@@ -163,15 +163,15 @@ class Snapshots:
 
     async def keep(self, more: int = 0) -> None:
         """Keep one when it is worth it, and `more` events came. One that cannot be kept is traced: it is only a cache."""
-        progress = self._world.state.progress
+        progress = self._services.state.progress
         if progress.busy or progress.seq - self._covered < WORTH_A_SNAPSHOT + more:
             return
-        content = self._world.state.snapshot()
+        content = self._services.state.snapshot()
         taken = FoldSnapshot(tip=progress.tip, seq=progress.seq, digest=code_digest(), content=content)
         try:
-            await self._world.store.keep_snapshot(progress.session, taken)
+            await self._services.store.keep_snapshot(progress.session, taken)
         except StoreError as exc:
-            self._world.tap("snapshot_failed", {"problem": str(exc)})
+            self._services.tap("snapshot_failed", {"problem": str(exc)})
             return
         self._covered = taken.seq
 

@@ -102,7 +102,7 @@ async def fork(
         version=VERSION,
         context=replace(beginning.context, fs_scope=state.progress.scope),
         scope_implied=state.progress.scope_implied,
-        taint=tuple(sorted(state.progress.consent.taint)),
+        taint=tuple(sorted(state.progress.grants.taint)),
     )
     async with held(store, fork_id, "fork") as lease:
         nonce = nonce_of(lease, clock)

@@ -51,7 +51,7 @@ class FolderState(Struct):
 class FileCapture(Struct, dict=True):
     """What is kept of the files of one open session."""
 
-    world: Services
+    services: Services
     folders: Sequence[str]
     """The folders that the session works in."""
     limits: WalkLimits = field(default_factory=WalkLimits)
@@ -153,10 +153,10 @@ class FileCapture(Struct, dict=True):
 
     def _runs_on(self) -> bool:
         """Whether a program that an earlier call started may still be running: it can change files in any turn."""
-        return any(_lives(process.group) for process in self.world.state.progress.left)
+        return any(_lives(process.group) for process in self.services.state.progress.left)
 
     def _begin_turn(self) -> None:
-        turn = self.world.state.progress.turn
+        turn = self.services.state.progress.turn
         if turn is not None and turn.id != self._turn:
             self._turn, self._watched = turn.id, False
             self._paths.clear()
@@ -219,7 +219,7 @@ class FileCapture(Struct, dict=True):
     def _own_places(self, root: bytes) -> set[bytes]:
         """What is ours in the folder: the store, which changes with every event, and what the person decided, for all sessions."""
         ours = [Path(os.path.realpath(each)) for each in (data_dir(), config_dir())]
-        trace = trace_folder(self.world.store.url)
+        trace = trace_folder(self.services.store.url)
         if trace is not None:
             place = Path(os.path.realpath(trace.parent))
             ours += place.glob(f"{glob.escape(trace.stem)}*")
@@ -231,7 +231,7 @@ class FileCapture(Struct, dict=True):
             return
         self._recalled = True
         newest: dict[bytes, str] = {}
-        for record in (await self.world.store.read(self.world.session)).records:
+        for record in (await self.services.store.read(self.services.session)).records:
             match record.event:
                 case CheckpointsPurged():
                     newest.clear()
@@ -247,13 +247,13 @@ class FileCapture(Struct, dict=True):
                     pass
         for folder, sha in newest.items():
             try:
-                self._newest[folder] = sha, unpack_tree(await self.world.store.blob(sha))
+                self._newest[folder] = sha, unpack_tree(await self.services.store.blob(sha))
             except (BlobMissing, LogDamaged):
                 continue  # it is taken down anew
 
     async def _deliver(self, events: Sequence[Event], blobs: Mapping[str, bytes], cause: str) -> None:
         drafts = [Draft(event=event, cause=cause) for event in events]
-        await self.world.inbox.deliver(*drafts, blobs=blobs, goes_on=bool(cause))  # looking alone sets nothing going
+        await self.services.inbox.deliver(*drafts, blobs=blobs, wakes=bool(cause))  # looking alone sets nothing going
         self._stored.update(blobs)
 
 

@@ -95,7 +95,7 @@ async def _first_trees(
         if first is None:
             continue
         try:
-            tree = await anyio.to_thread.run_sync(unpack_tree, await keeping.world.store.blob(first[1]))
+            tree = await anyio.to_thread.run_sync(unpack_tree, await keeping.services.store.blob(first[1]))
         except (BlobMissing, LogDamaged) as exc:
             raise UserError(f"The files cannot go back to {point.words}: {exc}") from exc
         if tree.root != root:
@@ -210,7 +210,7 @@ class _Making(Struct):
 
     def _seen_as(self, path: str, entry: TreeEntry) -> SeenAs:
         """What the model knew of the file at the point. Otherwise it knows what the files held till now, and must look again."""
-        if not self.with_conversation or path not in self.keeping.world.state.seen:
+        if not self.with_conversation or path not in self.keeping.services.state.seen:
             return ""
         seen = self._seen.get(path, "")
         if not seen:

@@ -16,13 +16,13 @@ async def restore_files(
     runner: Runner, *, to: str = "", before: str = "", undo: str = "", along: tuple[Draft, ...] = ()
 ) -> RestoreReport:
     """Put the files of a session back to a point of its log. `Session.restore_files` says which points there are, and what it raises."""
-    keeping, session = runner.world.files, runner.world.session
+    keeping, session = runner.services.files, runner.services.session
     if keeping is None or not keeping.roots:
         raise UserError(f"Nothing is kept of the files of session {session!r}: open it with checkpoints.")
     if sum(map(bool, (to, before, undo))) != 1:
         raise UserError("Say one of `to=TURN` (its end), `before=TURN` (its start) or `undo='latest'`.")
     async with keeping.restoring:
-        if runner.world.state.progress.turn is not None:
+        if runner.services.state.progress.turn is not None:
             raise IllegalTransition(
                 f"A turn of session {session!r} is going on. Wait for it, abort it, or finish it first."
             )
@@ -32,7 +32,7 @@ async def restore_files(
 
 async def finish_restore(runner: Runner) -> None:
     """Finish the restore that a dead process left open; nothing happens when there is none."""
-    state, subscription = runner.world.state, runner.subscribe()
+    state, subscription = runner.services.state, runner.subscribe()
     try:
         if state.progress.restore is not None:
             await runner.deliver()
@@ -47,16 +47,16 @@ async def finish_restore(runner: Runner) -> None:
 async def _restore_to(
     runner: Runner, keeping: Files, along: tuple[Draft, ...], *, to: str, before: str, undo: str
 ) -> RestoreReport:
-    begun = runner.world.state.progress.begun
+    begun = runner.services.state.progress.begun
     records = await runner.events()
     point = point_of(records, to=to, before=before, undo=undo)
     rewinds = any(isinstance(draft.event, Rewound) for draft in along)
     ready = await keeping.ready(records, point, with_conversation=rewinds)
-    if runner.world.state.progress.begun != begun:
-        session = runner.world.session
+    if runner.services.state.progress.begun != begun:
+        session = runner.services.session
         raise IllegalTransition(f"A turn of session {session!r} began while its files were looked at. Try again.")
     if not ready.drafts:
-        await runner.deliver(*along, goes_on=False)
+        await runner.deliver(*along, wakes=False)
         return ready.report
     report = await _restore(runner, ready, along)
     keeping.written(ready.blobs)
@@ -68,7 +68,7 @@ async def _restore(runner: Runner, ready: Ready, along: tuple[Draft, ...]) -> Re
     restore = ""
     try:
         await runner.deliver(*ready.drafts, *along, blobs=dict(ready.blobs))
-        async for item in follow(subscription, runner.world.store, runner.world.session):
+        async for item in follow(subscription, runner.services.store, runner.services.session):
             match item:
                 case Recorded(event=RestoreStarted()):
                     restore = item.id

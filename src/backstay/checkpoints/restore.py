@@ -42,8 +42,8 @@ class RestoreFiles:
         assert isinstance(record.event, RestoreStarted)
         self._started = record.event
         self._id = record.id
-        self._world = keeping.world
-        self._roots: Sequence[bytes] = keeping.roots or FileCapture(self._world, (self._world.cwd,)).roots
+        self._services = keeping.services
+        self._roots: Sequence[bytes] = keeping.roots or FileCapture(self._services, (self._services.cwd,)).roots
         """The session's folders as they are now: what the plan says of folders counts for nothing."""
         self._problems: dict[bytes, FileProblem] = {}
         """By path: of each the first."""
@@ -56,7 +56,7 @@ class RestoreFiles:
                 raise LogDamaged(
                     "The plan of the restore is gone: it had a secret in it, which was erased. Start it again."
                 )
-            plan = unpack_plan(await self._world.store.blob(self._started.plan))
+            plan = unpack_plan(await self._services.store.blob(self._started.plan))
             self._sync = len(plan.changes) <= FEW
             gone = [change for change in plan.changes if change.want.kind == "absent"]
             folders = [change for change in plan.changes if change.want.kind == "folder"]
@@ -85,7 +85,7 @@ class RestoreFiles:
         if change.want.kind != "file":
             return b""
         try:
-            return await self._world.store.blob(change.want.sha256.hex())
+            return await self._services.store.blob(change.want.sha256.hex())
         except BlobMissing:
             return b"\0"  # of another hash: it is refused by name
 

@@ -265,14 +265,14 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
 
 def _check(ctx: click.Context, given: Given) -> None:
     """Refuse flags that contradict each other."""
-    goes_on = given["newest"] or given["resume"] is not None
+    wakes = given["newest"] or given["resume"] is not None
     wrong = {
         "-c and -r cannot be used together.": given["newest"] and given["resume"] is not None,
-        "--fork-session needs -c or -r.": given["fork"] and not goes_on,
+        "--fork-session needs -c or -r.": given["fork"] and not wakes,
         "--session-id with -c or -r needs --fork-session: it names the copy.": (
-            given["session_id"] is not None and goes_on and not given["fork"]
+            given["session_id"] is not None and wakes and not given["fork"]
         ),
-        "--finish needs -c, -r or --session-id.": given["finish"] and not goes_on and given["session_id"] is None,
+        "--finish needs -c, -r or --session-id.": given["finish"] and not wakes and given["session_id"] is None,
         "--finish adds no prompt: leave -p away.": given["finish"] and given["prompt"] is not None,
         "--finish with --fork-session has nothing to finish: a copy leaves the open turn behind. No copy was made.": (
             given["finish"] and given["fork"]
@@ -281,7 +281,7 @@ def _check(ctx: click.Context, given: Given) -> None:
         and not given["resume"].strip(),
         "--input-id needs a prompt.": given["input_id"] is not None and given["finish"],
         "--input-id is empty.": given["input_id"] == "",
-        "--no-persist keeps nothing, so there is nothing to go on with.": given["no_persist"] and goes_on,
+        "--no-persist keeps nothing, so there is nothing to go on with.": given["no_persist"] and wakes,
         "--no-persist and --store cannot be used together.": given["no_persist"] and given["store"] is not None,
         "--include-partial-messages needs --output-format stream-json.": (
             given["partial"] and given["output"] != "stream-json"

@@ -45,40 +45,42 @@ class Meter(Struct, frozen=True):
     """The context, and the money."""
 
     context: ContextState
-    purse: BudgetState
+    budget: BudgetState
 
     def in_words(self) -> list[tuple[str, str]]:
         """Titles and words for a person."""
-        context, purse = self.context, self.purse
+        context, budget = self.context, self.budget
         about = "" if context.exact else "about "
         found = [
             ("context", f"{about}{context.used:,} of {context.max:,} tokens ({context.percentage:g} %)"),
-            ("cost", dollars(purse.spent)),
+            ("cost", dollars(budget.spent)),
         ]
-        if purse.limit is not None:
-            paused = ", paused" if purse.paused else ""
-            found.append(("budget", f"{dollars(purse.limit)}, {_WHEN_SPENT[purse.on_exceed]} when it is spent{paused}"))
+        if budget.limit is not None:
+            paused = ", paused" if budget.paused else ""
+            found.append(
+                ("budget", f"{dollars(budget.limit)}, {_WHEN_SPENT[budget.on_exceed]} when it is spent{paused}")
+            )
         return found
 
     def as_json(self) -> dict[str, object]:
         """The same for a program."""
-        purse = self.purse
-        budget = {"limit_usd": usd(purse.limit), "on_exceed": purse.on_exceed, "paused": purse.paused}
+        budget = self.budget
+        limits = {"limit_usd": usd(budget.limit), "on_exceed": budget.on_exceed, "paused": budget.paused}
         return {
             "context": msgspec.to_builtins(self.context),
-            "cost_usd": usd(purse.spent),
-            "cost_microcents": purse.spent,
-            "budget": None if purse.limit is None else budget,
+            "cost_usd": usd(budget.spent),
+            "cost_microcents": budget.spent,
+            "budget": None if budget.limit is None else limits,
         }
 
 
 def meter_of(state: State, record: SessionRecord) -> Meter:
     """The meter of a session: as it shows itself, with the instructions and the tools that were sent last."""
     progress = state.progress
-    facts = Finder(_settings(), SystemClock()).facts(progress.trying.model or progress.model)
+    facts = Finder(_settings(), SystemClock()).facts(progress.retries.model or progress.model)
     overhead = estimate_text(record.system_prompt) + estimate_schema(msgspec.json.encode(record.tool_schemas))
-    used = progress.fill.used(overhead) if progress.fill.messages else 0
-    return Meter(context_state(used, facts.window, exact=progress.fill.exact), progress.purse)
+    used = progress.context.used(overhead) if progress.context.messages else 0
+    return Meter(context_state(used, facts.window, exact=progress.context.exact), progress.budget)
 
 
 _WHEN_SPENT = {"warn": "a warning", "fail": "the turn fails", "pause_for_approval": "the turn pauses"}
@@ -168,7 +170,7 @@ async def show(place: StoreLocation, *, session: str, as_json: bool) -> int:
         record = await shelf.record(store, meta.id)
     trouble = f"{part.trouble.kind}: {part.trouble.detail}" if part.trouble else ""
     meter = meter_of(state, record)
-    unpriced = not meter.purse.spent and _is_unpriced(part.records)
+    unpriced = not meter.budget.spent and _is_unpriced(part.records)
     if as_json:
         turns = msgspec.to_builtins(list(state.results.turns.values()))
         extra = {"holder": _holder(holder), "trouble": trouble, "turn_results": turns}

@@ -125,7 +125,7 @@ class LinesTransport:
                         await self._write(stream.line(session.id, item))
                         continue
                     for record in await session.events(item.after):  # what it was too slow for
-                        subscription.caught_up(record.seq)
+                        subscription.mark_read(record.seq)
                         await self._write(stream.line(session.id, record))
                 tasks.cancel_scope.cancel()
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -76,7 +76,7 @@ async def _event_facts(started: HookStarted, services: Services) -> Mapping[str,
         case "SessionStart":
             return {"source": state.progress.hooks.source, "model": state.progress.model}
         case "SessionEnd":
-            return {"reason": services.in_force.ending}
+            return {"reason": services.in_force.end_reason}
         case "Stop" | "StopFailure":
             return _facts_of_end(started, services)
         case "PreCompact" | "PostCompact":
@@ -94,8 +94,8 @@ async def _event_facts(started: HookStarted, services: Services) -> Mapping[str,
 def _facts_of_call(started: HookStarted, services: Services) -> Facts:
     subject = started.subject.partition("~")[0]
     call = next((call for call in services.state.progress.calls if call.id == subject), None)
-    if call is None and subject in services.included:
-        return _call_facts(subject, *services.included[subject])
+    if call is None and subject in services.include_calls:
+        return _call_facts(subject, *services.include_calls[subject])
     if call is None:  # a refused call has its result in the same step
         facts = _past_call_facts(subject, services)
         return {**facts, "reason": "denied"} if started.event == "PermissionDenied" else facts
@@ -258,7 +258,7 @@ def _post_late_answer(services: Services, spec: HookSpec, answer: HookAnswer) ->
 
 
 async def _ask_once(prompt: str, hook: PromptHook, services: Services) -> str:
-    model = await services.model(hook.model or services.state.progress.model)
+    model = await services.resolve_model(hook.model or services.state.progress.model)
     request = ModelRequest(
         model=model.name,
         messages=(Message(role="user", parts=(Text(text=prompt),)),),

@@ -92,12 +92,12 @@ def _fold_name(name: str) -> str:
 
 
 def _read_common(parsed: ParsedOutput, content: Mapping[str, object]) -> None:
-    goes_on = content.get("continue")
-    if goes_on is False:
+    wakes = content.get("continue")
+    if wakes is False:
         parsed.stops = True
         parsed.reason = _text(parsed, content, "stopReason")
-    elif goes_on is not None and goes_on is not True:
-        parsed.problems.append(f"continue: {goes_on!r} is neither true nor false.")
+    elif wakes is not None and wakes is not True:
+        parsed.problems.append(f"continue: {wakes!r} is neither true nor false.")
     if message := _text(parsed, content, "systemMessage"):
         parsed.notes.append(message)
 
@@ -263,8 +263,8 @@ def read_ok(event: str, text: str, *, spec: HookSpec) -> HookAnswer:
         notes = (shorten(str(why), NOTE),) if not ok and why else ()
         return HookAnswer(hook=spec.id, event=event, label=spec.label, notes=notes)
     reason = shorten(why) if isinstance(why, str) and why.strip() else f"A hook of {event} says no."
-    goes_on = isinstance(spec.handler, PromptHook) and spec.handler.goes_on
-    ends = not goes_on and EVENTS[event].decides in ("step", "result") and event not in ("Stop", "SubagentStop")
+    wakes = isinstance(spec.handler, PromptHook) and spec.handler.wakes
+    ends = not wakes and EVENTS[event].decides in ("step", "result") and event not in ("Stop", "SubagentStop")
     return _refusal(spec, reason, stops=ends, notes=() if EVENTS[event].decides else (shorten(reason, NOTE),))
 
 

@@ -16,7 +16,7 @@ from backstay.hooks.merge import HookAnswer
 from backstay.hooks.output import is_ok_form, read_answer, read_ok
 from backstay.hooks.run_context import HandlerOutcome, HookInput, PythonFunction, RunContext
 from backstay.hooks.spec import AgentHook, BrokenHook, CommandHook, HookSpec, HttpHook, PromptHook, PythonHook
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.barrier import Fault, run_guarded
 
 
 class HookRun(Struct, frozen=True):
@@ -48,7 +48,7 @@ async def _run(spec: HookSpec, payload: HookInput, context: RunContext, mark: st
 
 
 async def _run_guarded(spec: HookSpec, work: Callable[[], Awaitable[HandlerOutcome]]) -> HandlerOutcome:
-    outcome = await guarded(f"the hook {spec.label!r} of {spec.event}", work)
+    outcome = await run_guarded(f"the hook {spec.label!r} of {spec.event}", work)
     return HandlerOutcome(failed=f"{outcome.kind}: {outcome.message}") if isinstance(outcome, Fault) else outcome
 
 

@@ -59,7 +59,7 @@ def admit(posts: list[InboxItem], state: State, mask: Mask, *, opening: bool = F
     return admitted
 
 
-def written(draft: Draft) -> Draft:
+def as_stored(draft: Draft) -> Draft:
     """`draft` as it will be read back. Raise `UserError` when it could not be."""
     try:
         msgspec.convert(draft.by, By)
@@ -71,7 +71,7 @@ def written(draft: Draft) -> Draft:
 
 def _unreadable(post: InboxItem, mask: Mask) -> BackstayError | None:
     try:
-        post.drafts = tuple(map(written, post.drafts))
+        post.drafts = tuple(map(as_stored, post.drafts))
         mask.post(post)
     except UserError as exc:
         return exc

@@ -24,22 +24,22 @@ _LEFT_OUT: Final = f"{THIS_SESSION}: this session keeps and reads no grants"
 class AskHuman:
     """One question to a person."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, PermissionAsked)
         self._asked = record.event
         self._id = record.id
-        self._world = world
+        self._services = services
 
     async def run(self) -> Outcome:
         """Ask; without anybody to ask, the answer is no."""
-        asker = self._world.asker
+        asker = self._services.asker
         if asker is None:
             return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True))
-        call = next(call for call in self._world.state.progress.calls if call.id == self._asked.call)
+        call = next(call for call in self._services.state.progress.calls if call.id == self._asked.call)
         args = msgspec.json.decode(call.args, type=dict[str, object])
-        fire(self._world, "Notification", call.id, matcher_value="permission_prompt")
+        fire(self._services, "Notification", call.id, matcher_value="permission_prompt")
         question = Question(
-            session=self._world.session,
+            session=self._services.session,
             call=call.id,
             tool=call.name,
             args=args,
@@ -52,8 +52,10 @@ class AskHuman:
         return self._answer(await self._event(call, answer, question.exact), by_person=not answer.nobody)
 
     def _exact_rule(self, call: OpenCall) -> str:
-        tool = self._world.tools.get(call.name)
-        return "" if tool is None else exact_rule(self._world.state.progress, call, tool.spec, self._world.policy())
+        tool = self._services.tools.get(call.name)
+        return (
+            "" if tool is None else exact_rule(self._services.state.progress, call, tool.spec, self._services.policy())
+        )
 
     async def _event(self, call: OpenCall, answer: Answer, exact: str) -> PermissionAnswered:
         """The answer as the log has it. Only what was offered can be granted: an answer cannot widen what it was shown."""
@@ -65,10 +67,10 @@ class AskHuman:
                 rules = (exact,)
             if not rules:
                 message = _NO_RULE
-            elif self._world.keep_rules is None:
+            elif self._services.store_grants is None:
                 message = _LEFT_OUT
             else:
-                message = await self._world.keep_rules(rules, grant) or message
+                message = await self._services.store_grants(rules, grant) or message
         changed = answer.args is not None and answer.args != msgspec.json.decode(call.args)
         return PermissionAnswered(
             call=call.id,
@@ -103,15 +105,15 @@ ONE_DOLLAR: Final = 100_000_000
 class AskBudget:
     """One question about money. Who agrees allows as much again as was allowed first."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, BudgetAsked)
         self._asked = record.event
         self._id = record.id
-        self._world = world
+        self._services = services
 
     async def run(self) -> Outcome:
         """Ask; when there is nobody, the session stays paused."""
-        asker = self._world.asker
+        asker = self._services.asker
         if asker is None:
             return self._answer(BudgetAnswered(allowed=False, nobody=True))
         spent, limit = self._asked.spent, self._asked.limit
@@ -119,7 +121,7 @@ class AskBudget:
         reason = f"{dollars(spent)} of {dollars(limit)} are spent. Allow {dollars(more)} more?"
         answer = await asker(
             Question(
-                session=self._world.session,
+                session=self._services.session,
                 call=self._id,
                 tool=BUDGET,
                 args={"spent_usd": spent / 1e8, "limit_usd": limit / 1e8},

@@ -63,11 +63,11 @@ async def _read(
 class AskModel:
     """One model call."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, ModelAsked)
         self._asked = record.event
         self._id = record.id
-        self._world = world
+        self._services = services
         self._said: list[str] = []
         self._thought: list[str] = []
         self._called: list[str] = []
@@ -78,10 +78,10 @@ class AskModel:
     async def run(self) -> Outcome:
         """Ask, stream, and return the reply or the failure."""
         try:
-            model = await self._world.model(self._asked.model)
+            model = await self._services.resolve_model(self._asked.model)
             self._facts = model.facts
             request = await self._request()
-            reply = await stream_model(model, request, idle_s=self._world.idle_timeout_s, show=self._show)
+            reply = await stream_model(model, request, idle_s=self._services.idle_timeout_s, show=self._show)
         except ProviderError as exc:
             return self._failure(exc)
         except UserError as exc:
@@ -90,7 +90,7 @@ class AskModel:
         outcome = self._reply(reply, reply.model or model.name)
         replied = outcome.drafts[0].event
         assert isinstance(replied, ModelReplied)
-        looked = [await inspected(self._world, call, cause=self._id) for call in calls_of(replied)]
+        looked = [await inspected(self._services, call, cause=self._id) for call in calls_of(replied)]
         return Outcome((outcome.drafts[0], *looked, *outcome.drafts[1:]), outcome.blobs)
 
     def stopped(self) -> Outcome:
@@ -104,26 +104,28 @@ class AskModel:
     # --- the request -------------------------------------------------------------------------------------------------------------
 
     async def _request(self) -> ModelRequest:
-        outgoing, transcript = self._world.outgoing, self._world.state.transcript
+        outgoing, transcript = self._services.outgoing, self._services.state.transcript
         fresh = outgoing.fresh(transcript)
-        blobs = {sha: await self._world.store.blob(sha) for sha in cited(fresh, transcript.opaques)}
+        blobs = {sha: await self._services.store.blob(sha) for sha in cited(fresh, transcript.opaques)}
         if sum(map(len, blobs.values())) > 1_000_000:
             await anyio.lowlevel.checkpoint()
         outgoing.extend(fresh, blobs.__getitem__, transcript.opaques)
         return ModelRequest(
             model=self._asked.model,
             messages=tuple(outgoing.messages),
-            instructions="\n\n".join(filter(None, (self._world.instructions, *outgoing.system))),
-            tools=self._world.tools.specs(),
+            instructions="\n\n".join(filter(None, (self._services.instructions, *outgoing.system))),
+            tools=self._services.tools.specs(),
             parameters=self._asked.parameters,
-            position=self._world.state.progress.replies,
-            place=self._world.state.progress.place_of(self._asked.model),
+            position=self._services.state.progress.replies,
+            place=self._services.state.progress.place_of(self._asked.model),
             tap=self._tap,
         )
 
     def _tap(self, kind: str, content: Mapping[str, object]) -> None:
         self._tapped = True
-        self._world.tap(kind, {"execution": self._asked.turn, "round": self._asked.round, "ask": self._id, **content})
+        self._services.tap(
+            kind, {"execution": self._asked.turn, "round": self._asked.round, "ask": self._id, **content}
+        )
 
     def _trace_whole(self, model: Model, request: ModelRequest, reply: ModelReply) -> None:
         """A model that is not asked over the network has no payloads of its own; what went in and out stands for them."""
@@ -139,7 +141,7 @@ class AskModel:
             self._thought.append(delta.text)
         elif isinstance(delta, ToolArgsDelta):
             self._called.append(delta.text)
-        self._world.stream(delta)
+        self._services.stream(delta)
 
     # --- what came of it ---------------------------------------------------------------------------------------------------------
 
@@ -185,7 +187,7 @@ class AskModel:
 
     def _estimated(self, parts: Sequence[InFlightPart]) -> Usage:
         """Usage that nobody counted: the stream was cut, or the provider sent none."""
-        sent = self._asked.tokens * self._world.state.progress.fill.ratio
+        sent = self._asked.tokens * self._services.state.progress.context.ratio
         durable, _ = make_durable(parts)
         return Usage(input=int(sent), output=tokens_of(durable) if durable else 0, estimated=True)
 

@@ -27,7 +27,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     trace: str
 
 
-async def guarded(where: str, work: Callable[[], Awaitable[T]]) -> T | Fault:
+async def run_guarded(where: str, work: Callable[[], Awaitable[T]]) -> T | Fault:
     """The result of `work`, or the fault that it ended in."""
     try:
         return await work()

@@ -65,7 +65,7 @@ class Subscription:
                 return item
         return None
 
-    def caught_up(self, seq: int) -> None:
+    def mark_read(self, seq: int) -> None:
         """Say that everything up to `seq` was read from the log; what the ring still holds of it is left out."""
         self._seen = max(self._seen, seq)
 
@@ -167,7 +167,7 @@ class DeltaStream:
         """Write a line into the trace; never waits."""
         self.trace.write(self._session, kind, content)
 
-    def committed(self, *, text: bool) -> None:
+    def commit(self, *, text: bool) -> None:
         """Number from the newest event on; with `text`, forget what the model said: its call is over."""
         self._shown = 0
         if text:
@@ -192,7 +192,7 @@ async def follow(
         if tell is not None:
             await tell(item)
         for record in (await store.read(session, item.after)).records:
-            subscription.caught_up(record.seq)
+            subscription.mark_read(record.seq)
             yield record
 
 

@@ -27,7 +27,7 @@ import msgspec
 from backstay.logic.state.entries import DiffLine, arguments, file_diffs
 from backstay.logic.state.session_state import State
 from backstay.ports import EventStore
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Bus, Item, Subscription, follow
 from backstay.runtime.inbox import Inbox
 from backstay.vocab.deltas import Delta, Notice, ReasoningDelta, TextDelta
@@ -168,7 +168,7 @@ class Callbacks:
             if inspect.isawaitable(answer):
                 await answer
 
-        fault = await guarded(f"{_WHERE} for {name!r}", call)
+        fault = await run_guarded(f"{_WHERE} for {name!r}", call)
         if isinstance(fault, Fault) and fault.kind not in listener.faults:
             listener.faults.add(fault.kind)
             self._record(fault.where, fault.kind, f"{fault.trace[-2000:]}\n{_ONCE}")

@@ -60,33 +60,33 @@ def what_to_shorten(started: CompactionStarted, state: State) -> Plan | None:
         used=started.used,
         window=started.window,
         overhead=started.overhead,
-        ratio=state.progress.fill.ratio,
+        ratio=state.progress.context.ratio,
         turn=state.progress.turn.since if state.progress.turn is not None else None,
     )
 
 
 async def request_compaction(runner: Runner, instructions: str = "", *, model: str = "") -> Compacted | None:
     """Ask the loop for a compaction, by `model` or by the session's own, and wait for its end. `Session.compact` says what it raises."""
-    world, policy = runner.world, runner.policy
+    services, policy = runner.services, runner.policy
     if model:
-        await world.model(model)
-    progress = world.state.progress
-    own = progress.trying.choose(policy.chain(world.progress.model), progress.at)
+        await services.resolve_model(model)
+    progress = services.state.progress
+    own = progress.retries.choose(policy.chain(services.progress.model), progress.at)
     started = CompactionStarted(
         trigger="manual",
         model=model or own,
-        used=progress.fill.used(policy.overhead),
+        used=progress.context.used(policy.overhead),
         window=policy.facts_of(own).window,
         overhead=policy.overhead,
-        reserved=expected_cost(progress, own, policy) if progress.purse.limit is not None else 0,
+        reserved=expected_cost(progress, own, policy) if progress.budget.limit is not None else 0,
         instructions=instructions or policy.compact_instructions,
     )
-    if not progress.busy and what_to_shorten(started, world.state) is None:
+    if not progress.busy and what_to_shorten(started, services.state) is None:
         return None
     subscription = runner.subscribe()
     try:
         await runner.deliver(Draft(event=started, by="user"))
-        async for item in follow(subscription, world.store, world.session):
+        async for item in follow(subscription, services.store, services.session):
             match item:
                 case Recorded(event=Compacted() as done):
                     return done
@@ -104,11 +104,11 @@ async def request_compaction(runner: Runner, instructions: str = "", *, model: s
 class Compact:
     """One compaction."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, CompactionStarted)
         self._started = record.event
         self._id = record.id
-        self._world = world
+        self._services = services
         self._chosen: Plan | None = None
         self._earlier = ""
         self._model: Model | None = None
@@ -118,17 +118,17 @@ class Compact:
 
     async def run(self) -> Outcome:
         """Shorten the conversation, or say why it stays as it is."""
-        verdict = await fire_and_wait(self._world, "PreCompact", self._id, matcher_value=self._started.trigger)
+        verdict = await fire_and_wait(self._services, "PreCompact", self._id, matcher_value=self._started.trigger)
         if verdict is not None and verdict.blocked:
             return self._fail(f"A hook refused it: {verdict.reason or 'it gave no reason'}")
-        chosen = self._chosen = what_to_shorten(self._started, self._world.state)
+        chosen = self._chosen = what_to_shorten(self._started, self._services.state)
         if chosen is None:
             return self._fail("There is nothing that could be shortened.")
         if self._started.trigger == "trim":
             return self._done(chosen, "")
         if chosen.earlier is not None:
             self._earlier = text_of((chosen.earlier,))
-            self._earlier = await whole_text((chosen.earlier,), self._world.store.blob)
+            self._earlier = await whole_text((chosen.earlier,), self._services.store.blob)
         return self._done(chosen, await self._summary(chosen))
 
     def stopped(self) -> Outcome:
@@ -146,7 +146,7 @@ class Compact:
 
     async def _summary(self, chosen: Plan) -> str:
         try:
-            model = self._model = await self._world.model(self._started.model)
+            model = self._model = await self._services.resolve_model(self._started.model)
             text = await self._summarised(chosen, model) if model.facts.summarises and not chosen.thin else ""
         except (ProviderError, UserError) as exc:
             self._notes.append(f"the summary was put together without {self._started.model}: {PLAIN.text(str(exc))}")
@@ -162,7 +162,7 @@ class Compact:
         answer = min(model.facts.max_output, room * 2)
         rest = estimate_text(question("", " ", self._started.instructions, room)) + room + answer
         window = min(self._started.window, model.facts.window)
-        piece = int(window * FITS / max(1.0, self._world.state.progress.fill.ratio)) - rest
+        piece = int(window * FITS / max(1.0, self._services.state.progress.context.ratio)) - rest
         so_far = clipped(self._earlier, room)
         for chunk in chunks(chosen.old, piece) if piece >= LEAST_PIECE else ():
             asked = question(chunk, so_far, self._started.instructions, room)
@@ -180,14 +180,14 @@ class Compact:
             model=model.name,
             messages=(Message(role="user", parts=(Text(text=asked),)),),
             parameters={"max_output": most},
-            position=self._world.state.progress.replies,
+            position=self._services.state.progress.replies,
             purpose="summary",
             tap=self._tap,
         )
         heard: list[Delta] = []
         sent = Usage(input=self._counted(asked), estimated=True)
         try:
-            reply = await stream_model(model, request, idle_s=self._world.idle_timeout_s, show=heard.append)
+            reply = await stream_model(model, request, idle_s=self._services.idle_timeout_s, show=heard.append)
         except ProviderError:
             if heard:
                 self._spend(model, replace(sent, output=len(heard)))
@@ -200,12 +200,12 @@ class Compact:
         return text
 
     def _tap(self, kind: str, content: Mapping[str, object]) -> None:
-        turn = self._world.state.progress.turn
+        turn = self._services.state.progress.turn
         execution = turn.id if turn is not None else self._id
-        self._world.tap(kind, {"execution": execution, "round": 0, "ask": self._id, **content})
+        self._services.tap(kind, {"execution": execution, "round": 0, "ask": self._id, **content})
 
     def _counted(self, text: str) -> int:
-        return int(estimate_text(text) * self._world.state.progress.fill.ratio)
+        return int(estimate_text(text) * self._services.state.progress.context.ratio)
 
     # --- money -------------------------------------------------------------------------------------------------------------------
 
@@ -216,9 +216,9 @@ class Compact:
             self._cost = (self._cost or 0) + paid
 
     def _affordable(self, asked: str, model: Model) -> bool:
-        purse = self._world.state.progress.purse
-        left = purse.left()
-        if left is None or purse.on_exceed == "warn":
+        budget = self._services.state.progress.budget
+        left = budget.left()
+        if left is None or budget.on_exceed == "warn":
             return True
         left -= self._cost or 0
         return left > 0 and (cost(Usage(input=self._counted(asked)), model.facts.prices) or 0) <= left
@@ -231,7 +231,7 @@ class Compact:
         blobs: dict[str, bytes] = {}
         if chosen.forgone:
             text = f"{text}\n({pluralise(chosen.forgone, 'text')} that the person gave can be found in the log only.)"
-        if text and (todos := self._world.state.transcript.todos):
+        if text and (todos := self._services.state.transcript.todos):
             listed = "\n".join(f"- [{todo.status}] {todo.content}" for todo in todos)
             text = f"{text}\n\nThe list of things to do, as it stands:\n{listed}"
         if text:
@@ -240,7 +240,7 @@ class Compact:
         event = replace(
             event,
             before=started.used,
-            after=int((started.overhead + event.guess) * self._world.state.progress.fill.ratio),
+            after=int((started.overhead + event.guess) * self._services.state.progress.context.ratio),
             window=started.window,
             model=self._model.name if self._model is not None and self._usage is not None else "",
             usage=self._usage,

@@ -61,22 +61,22 @@ class Files(Protocol):
 class CaptureFirst:
     """A performer whose child session or programs may change any file: the folders are kept before it begins."""
 
-    def __init__(self, inner: "Performer", record: Recorded, world: "Services") -> None:
-        self._inner, self._record, self._world = inner, record, world
+    def __init__(self, inner: "Performer", record: Recorded, services: "Services") -> None:
+        self._inner, self._record, self._services = inner, record, services
 
     async def run(self) -> "Outcome":
         """Keep, then do it."""
         event = self._record.event
-        if self._world.files is not None and self._runs_programs(event):
+        if self._services.files is not None and self._runs_programs(event):
             subject = event.call if isinstance(event, ChildStarted) else ""
-            await self._world.files.keep_trees(subject, self._record.id)
+            await self._services.files.keep_trees(subject, self._record.id)
         return await self._inner.run()
 
     def _runs_programs(self, event: Event) -> bool:
         if not isinstance(event, HookStarted):
             return True
-        heard = (spec for spec in self._world.policy().hooks if spec.id in event.handlers)
-        within = self._world.state.progress.turn is not None
+        heard = (spec for spec in self._services.policy().hooks if spec.id in event.handlers)
+        within = self._services.state.progress.turn is not None
         return within and any(isinstance(spec.handler, CommandHook) for spec in heard)
 
     def stopped(self) -> "Outcome":
@@ -91,8 +91,8 @@ class CaptureFirst:
 class RestorePerformer:
     """Performs `RestoreStarted`: whoever keeps the files puts them back."""
 
-    def __init__(self, record: Recorded, world: "Services") -> None:
-        self._inner = world.files.restore(record) if world.files is not None else None
+    def __init__(self, record: Recorded, services: "Services") -> None:
+        self._inner = services.files.restore(record) if services.files is not None else None
         self._id = record.id
 
     async def run(self) -> "Outcome":

@@ -6,7 +6,7 @@ import anyio
 
 from backstay.hooks.gates import hook_intent
 from backstay.hooks.merge import finish_unanswered
-from backstay.runtime.services import Hearing, Services
+from backstay.runtime.services import HookWaiter, Services
 from backstay.vocab.events.tools import HookFinished, HookStarted
 
 PATIENCE_S: Final = 5.0
@@ -14,37 +14,37 @@ PATIENCE_S: Final = 5.0
 
 
 async def fire_and_wait(
-    world: Services, event: str, subject: str, *, matcher_value: str = "", args: str = ""
+    services: Services, event: str, subject: str, *, matcher_value: str = "", args: str = ""
 ) -> HookFinished | None:
     """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other.
 
     Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `finish_unanswered`.
     """
-    draft = hook_intent(world.policy(), event, subject, matcher_value=matcher_value, args=args)
+    draft = hook_intent(services.policy(), event, subject, matcher_value=matcher_value, args=args)
     if draft is None:
         return None
-    waiting = world.hearing.setdefault((event, subject), Hearing())
-    await world.inbox.deliver(draft)
+    waiting = services.hook_waiters.setdefault((event, subject), HookWaiter())
+    await services.inbox.deliver(draft)
     assert isinstance(draft.event, HookStarted)
-    hooks = world.policy().hooks
+    hooks = services.policy().hooks
     longest = max(hook.timeout for hook in hooks if hook.id in draft.event.handlers)
     with anyio.move_on_after(longest + PATIENCE_S):
         await waiting.over.wait()
-    world.hearing.pop((event, subject), None)
+    services.hook_waiters.pop((event, subject), None)
     return waiting.verdict or finish_unanswered(draft.event, "hooks did not answer in time", hooks)
 
 
-async def wait_for_running_hooks(world: Services) -> None:
+async def wait_for_running_hooks(services: Services) -> None:
     """Wait for handlers that are still being heard, for a while."""
     with anyio.move_on_after(PATIENCE_S):
-        while open_hooks := world.state.progress.hooks.open:
+        while open_hooks := services.state.progress.hooks.open:
             first = open_hooks[0]
-            await world.hearing.setdefault((first.event, first.subject), Hearing()).over.wait()
-            world.hearing.pop((first.event, first.subject), None)
+            await services.hook_waiters.setdefault((first.event, first.subject), HookWaiter()).over.wait()
+            services.hook_waiters.pop((first.event, first.subject), None)
 
 
-def fire(world: Services, event: str, subject: str, *, matcher_value: str = "") -> None:
+def fire(services: Services, event: str, subject: str, *, matcher_value: str = "") -> None:
     """Have the handlers of `event` heard, and wait for nobody."""
-    draft = hook_intent(world.policy(), event, subject, matcher_value=matcher_value)
+    draft = hook_intent(services.policy(), event, subject, matcher_value=matcher_value)
     if draft is not None:
-        world.inbox.post(draft)
+        services.inbox.post(draft)

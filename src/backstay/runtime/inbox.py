@@ -19,7 +19,7 @@ class InboxItem(Struct):
 
     drafts: tuple[Draft, ...]
     blobs: Mapping[str, bytes] = field(default_factory=dict)
-    goes_on: bool = True
+    wakes: bool = True
     """Whether it sets a session going that was only looked at so far."""
     committed: anyio.Event | None = None
     error: BackstayError | None = None
@@ -51,9 +51,9 @@ class Inbox:
         """Leave events for the next step."""
         self._put(InboxItem(drafts, blobs or {}))
 
-    async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, goes_on: bool = True) -> None:
+    async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, wakes: bool = True) -> None:
         """Leave events for the next step and return when they are durable."""
-        post = InboxItem(drafts, blobs or {}, goes_on=goes_on, committed=anyio.Event())
+        post = InboxItem(drafts, blobs or {}, wakes=wakes, committed=anyio.Event())
         self._put(post)
         await post.wait()
 

@@ -29,7 +29,7 @@ class Mask:
         self.redactor = Redactor(exact=values)
         self.shown = Redactor(exact=(*values, *others))
         self._hides = bool(values)
-        self._told: dict[str, Moved] = {}
+        self._replacements: dict[str, Moved] = {}
         """Instructions with something to hide, by the name of their blob, and what is told in their place."""
 
     def instructions(self, text: str) -> str:
@@ -37,16 +37,16 @@ class Mask:
         content = text.encode()
         if not self._hides or (moved := self._blob(content)) is None:
             return text
-        self._told[digest(content)] = moved
+        self._replacements[digest(content)] = moved
         return moved.text
 
     def name(self, sha256: str) -> str:
         """What the blob of instructions is called in the log."""
-        return self._told[sha256].sha256 if sha256 in self._told else sha256
+        return self._replacements[sha256].sha256 if sha256 in self._replacements else sha256
 
     def drafts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
         """Hide what is known in events that nobody posts."""
-        return tuple(self._draft(draft, self._told) for draft in drafts) if self._hides else tuple(drafts)
+        return tuple(self._draft(draft, self._replacements) for draft in drafts) if self._hides else tuple(drafts)
 
     def started(self, started: Started) -> Started:
         """Hide what is known in the first event. Where the session works, and what it is called by, stays: it is looked for again."""

@@ -9,10 +9,10 @@ import anyio.to_thread
 
 from backstay.logic.state.content import make_durable, replace_surrogates
 from backstay.ports import Confinement, Tool, ToolOutput
-from backstay.runtime.admission import written
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.admission import as_stored
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.services import Outcome, Services
-from backstay.runtime.wait import offloaded
+from backstay.runtime.wait import run_offloaded
 from backstay.vocab.deltas import ToolOutputDelta
 from backstay.vocab.event import Draft, Event, Recorded, ToolOutcome
 from backstay.vocab.events import CallInspected, CallProposed, FaultCaught, ToolFinished, ToolStarted
@@ -29,11 +29,11 @@ KEPT_OUTPUT = 64 * 1024
 class RunTool:
     """One run of a tool. It is also the `ToolContext` that the tool sees."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, ToolStarted)
         self._started = record.event
         self._id = record.id
-        self._world = world
+        self._services = services
         self._shown: list[str] = []
         self._size = 0
         self._checking = False
@@ -42,7 +42,7 @@ class RunTool:
         self._went: list[str] = []
         """The files that the tool has read or written."""
         self._walls: Confinement | None = None
-        self._open = next(call for call in world.state.progress.calls if call.id == record.event.call)
+        self._open = next(call for call in services.state.progress.calls if call.id == record.event.call)
 
     # --- what the tool sees
 
@@ -59,7 +59,7 @@ class RunTool:
     @property
     def cwd(self) -> str:
         """The working folder of the session."""
-        return self._world.cwd
+        return self._services.cwd
 
     @property
     def links(self) -> Mapping[str, str]:
@@ -74,24 +74,24 @@ class RunTool:
 
     def seen(self, path: str) -> str:
         """The version of a file when the session last read or wrote it."""
-        return self._world.state.seen.get(path, "")
+        return self._services.state.seen.get(path, "")
 
     def show(self, text: str) -> None:
         """Stream a piece of output."""
         if self._size < KEPT_OUTPUT:
             self._shown.append(text)
             self._size += len(text)
-        self._world.stream(ToolOutputDelta(call=self.call, text=replace_surrogates(text)))
+        self._services.stream(ToolOutputDelta(call=self.call, text=replace_surrogates(text)))
 
     def note(self, event: Event) -> None:
         """Write an event with the next commit."""
         if isinstance(event, FileSeen):
             self._went.append(event.path)
-        self._world.inbox.note(written(Draft(event=event, cause=self._id)))
+        self._services.inbox.note(as_stored(Draft(event=event, cause=self._id)))
 
     async def emit(self, event: Event) -> None:
         """Write an event and return when it is durable."""
-        await self._world.inbox.deliver(Draft(event=event, cause=self._id))
+        await self._services.inbox.deliver(Draft(event=event, cause=self._id))
 
     # --- what the runner sees
 
@@ -103,18 +103,18 @@ class RunTool:
             self._ended = True
 
     async def _run(self) -> Outcome:
-        tool = self._world.tools.get(self._started.name)
+        tool = self._services.tools.get(self._started.name)
         if tool is None:
             return self._finish(
                 "invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool"
             )
-        inspect = partial(self._world.tools.inspect, self._open.name, self._open.args)
-        _, _, args = await offloaded(inspect, len(self._open.args))
-        if self._world.files is not None:
-            await self._world.files.before(tool.spec, self.call, await self._places(args), self._id)
-        if tool.spec.touches == "runs" and self._world.raise_walls is not None:
-            self._walls = await anyio.to_thread.run_sync(self._world.raise_walls)
-        patience = self._world.tool_timeout_s
+        inspect = partial(self._services.tools.inspect, self._open.name, self._open.args)
+        _, _, args = await run_offloaded(inspect, len(self._open.args))
+        if self._services.files is not None:
+            await self._services.files.before(tool.spec, self.call, await self._places(args), self._id)
+        if tool.spec.touches == "runs" and self._services.start_sandbox is not None:
+            self._walls = await anyio.to_thread.run_sync(self._services.start_sandbox)
+        patience = self._services.tool_timeout_s
         with anyio.move_on_after(patience) as limit:
             output = await self._output(tool, args)
         if limit.cancelled_caught and self._checking:
@@ -146,7 +146,7 @@ class RunTool:
         """Where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
         if self._open.facts is not None:
             return self._open.facts.links.values()
-        facts = await self._world.in_force.look(self._open.name, args)
+        facts = await self._services.in_force.resolve_paths(self._open.name, args)
         return facts.links.values() if facts is not None else ()
 
     async def _output(self, tool: Tool, args: dict[str, object]) -> ToolOutput:
@@ -160,11 +160,11 @@ class RunTool:
 
     async def _notes(self) -> tuple[tuple[InFlightPart, ...], tuple[NotesShown, ...]]:
         """What the folders of the files tell whoever works there. Nothing that goes wrong here is the tool's fault, nor a stop its end."""
-        find, places = self._world.find_notes, tuple(dict.fromkeys(self._went))
+        find, places = self._services.read_folder_notes, tuple(dict.fromkeys(self._went))
         if find is None or not places:
             return (), ()
         with anyio.move_on_after(NOTES_S, shield=True):
-            found = await guarded("notes", lambda: find(places, self.call))
+            found = await run_guarded("notes", lambda: find(places, self.call))
             if not isinstance(found, Fault):
                 return ((Text(text=found[0]),) if found[0] else ()), found[1]
             self.note(FaultCaught(where="notes", kind=found.kind, message=found.trace[-2000:]))
@@ -203,17 +203,17 @@ MOST_CALLS: Final = 128
 class InspectCall:
     """One look at a call that was not looked at when it arrived."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, CallProposed)
         self._call = record.event.call
         self._id = record.id
-        self._world = world
+        self._services = services
 
     async def run(self) -> Outcome:
         """Look."""
-        found = next(call for call in self._world.state.progress.calls if call.id == self._call)
+        found = next(call for call in self._services.state.progress.calls if call.id == self._call)
         call = ToolCall(id=found.id, name=found.name, args=found.args)
-        return Outcome((await inspected(self._world, call, cause=self._id),))
+        return Outcome((await inspected(self._services, call, cause=self._id),))
 
     def stopped(self) -> Outcome:
         """Nothing came of it; the call is closed without."""
@@ -225,13 +225,15 @@ class InspectCall:
         return Outcome((Draft(event=CallInspected(call=self._call, problem=problem), cause=self._id),))
 
 
-async def inspected(world: Services, call: ToolCall, *, cause: str) -> Draft:
+async def inspected(services: Services, call: ToolCall, *, cause: str) -> Draft:
     """The facts about `call`, as an event."""
     if int(call.id.rpartition("-")[2] or 0) >= MOST_CALLS:
         problem = f"too_many_calls: One reply may have {MOST_CALLS} calls. Make the rest in the next one."
         return Draft(event=CallInspected(call=call.id, problem=problem), cause=cause)
-    inspect = partial(world.tools.inspect, call.name, call.args)
-    code, message, args = await offloaded(inspect, len(call.args))
+    inspect = partial(services.tools.inspect, call.name, call.args)
+    code, message, args = await run_offloaded(inspect, len(call.args))
     if code:
         return Draft(event=CallInspected(call=call.id, problem=f"{code}: {message}"), cause=cause)
-    return Draft(event=CallInspected(call=call.id, facts=await world.in_force.look(call.name, args)), cause=cause)
+    return Draft(
+        event=CallInspected(call=call.id, facts=await services.in_force.resolve_paths(call.name, args)), cause=cause
+    )

@@ -19,13 +19,13 @@ from backstay.logic.decide.step import Step, settle
 from backstay.logic.state.lifecycle import Lifecycle, move
 from backstay.logic.state.progress import Progress
 from backstay.logic.state.resume import PendingOpen
-from backstay.runtime.admission import admit, written
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.admission import admit, as_stored
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item, Subscription
 from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
 from backstay.runtime.inbox import InboxItem
 from backstay.runtime.services import Outcome, Perform, Performer, Services
-from backstay.runtime.wait import offloaded
+from backstay.runtime.wait import run_offloaded
 from backstay.vocab.deltas import Notice, StoreWaiting
 from backstay.vocab.errors import BackstayError, IllegalTransition, StoreFull, StoreUnavailable, UserError
 from backstay.vocab.event import Draft, Event, Recorded
@@ -58,7 +58,7 @@ class Runner:
 
     def __init__(
         self,
-        world: Services,
+        services: Services,
         *,
         performers: Mapping[type[Event], Perform],
         lease: Lease,
@@ -66,16 +66,16 @@ class Runner:
         policy_blobs: Mapping[str, bytes],
         patience_s: float = 30.0,
     ) -> None:
-        self.world = world
+        self.services = services
         self._performers = performers
-        self.in_force = world.in_force
+        self.in_force = services.in_force
         self.policy_blobs = policy_blobs
-        self.bus = world.deltas.bus
+        self.bus = services.deltas.bus
         self.failure: BackstayError | None = None
         """Why the loop ended, when it was not asked to."""
         self.wrote = False
         """Whether this opening has written anything."""
-        self._riders: tuple[Draft, ...] = ()
+        self._piggybacked: tuple[Draft, ...] = ()
         self._lease = lease
         self.nonce = nonce
         self._patience_s = patience_s
@@ -84,8 +84,8 @@ class Runner:
         self._ended = anyio.Event()
         self.closed = False
         """Whether `close` is over: nothing is taken in any more."""
-        self._said_goodbye = False
-        self._goodbye: tuple[Notice, ...] = ()
+        self._end_hook_fired = False
+        self._close_notices: tuple[Notice, ...] = ()
         """What is announced when the session has let go of everything."""
         self._taken: list[InboxItem] = []
         """What the step under way writes."""
@@ -94,18 +94,18 @@ class Runner:
         """Step until told to end or until the session is lost."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.world.inbox.flush_notes, self.world.clock)
+                tasks.start_soon(self.services.inbox.flush_notes, self.services.clock)
                 while not self._ending:
                     await self._step(tasks)
                     if not self._ending:
-                        await self.world.inbox.wait()
+                        await self.services.inbox.wait()
                 tasks.cancel_scope.cancel()
         except* BackstayError as group:
             self.failure = _first(group)
         finally:
-            error = self.failure or UserError(f"Session {self.world.session!r} is closed.")
-            self.world.inbox.fail(self._taken, error)
-            self.world.inbox.close(error)
+            error = self.failure or UserError(f"Session {self.services.session!r} is closed.")
+            self.services.inbox.fail(self._taken, error)
+            self.services.inbox.close(error)
             self.bus.close()
             self._ended.set()
 
@@ -124,68 +124,68 @@ class Runner:
         return self.in_force.opening
 
     @property
-    def begins(self) -> bool:
+    def starts_turns(self) -> bool:
         """Whether queued input will begin a turn."""
-        return self.policy.begins and not self.opening
+        return self.policy.starts_turns and not self.opening
 
-    def hold(self) -> None:
+    def stop_starting_turns(self) -> None:
         """Begin no turn any more; what is queued waits for the next opening."""
-        self.policy = replace(self.policy, begins=False)
+        self.policy = replace(self.policy, starts_turns=False)
 
-    def learn(self, model: str, facts: ModelFacts) -> None:
+    def add_model_facts(self, model: str, facts: ModelFacts) -> None:
         """Know a model from now on."""
         self.policy = replace(self.policy, facts={**self.policy.facts, model: facts})
 
-    def tell(self, text: str, sha256: str, overhead: int) -> None:
+    def set_instructions(self, text: str, sha256: str, overhead: int) -> None:
         """Give the model other instructions from the next request on."""
-        self.in_force.instructions = text = self.world.mask.instructions(text)
-        sha256 = self.world.mask.name(sha256)
+        self.in_force.instructions = text = self.services.mask.instructions(text)
+        sha256 = self.services.mask.name(sha256)
         self.policy = replace(self.policy, instructions=sha256, overhead=overhead)
         self.policy_blobs = {**self.policy_blobs, sha256: text.encode()}
 
     @property
-    def riders(self) -> tuple[Draft, ...]:
+    def piggybacked(self) -> tuple[Draft, ...]:
         """Written with the next step that writes anything; nobody waits for them."""
-        return self._riders
+        return self._piggybacked
 
-    @riders.setter
-    def riders(self, drafts: Sequence[Draft]) -> None:
-        self._riders = self.world.mask.drafts(drafts)
+    @piggybacked.setter
+    def piggybacked(self, drafts: Sequence[Draft]) -> None:
+        self._piggybacked = self.services.mask.drafts(drafts)
 
-    async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, goes_on: bool = True) -> None:
+    async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, wakes: bool = True) -> None:
         """Leave events for the next step and return when they are durable. Refuse them once the session is closed.
 
-        With `goes_on` the opening is written too, and whatever is due after it begins.
+        With `wakes` the opening is written too, and whatever is due after it begins.
         """
         if self.closed:
-            session = self.world.session
+            session = self.services.session
             raise IllegalTransition(
                 f"Session {session!r} is closed. Open it again with open_session(resume={session!r})."
             )
-        await self.world.inbox.deliver(*drafts, blobs=blobs, goes_on=goes_on)
+        await self.services.inbox.deliver(*drafts, blobs=blobs, wakes=wakes)
 
     def subscribe(self, *, after: int | None = None, only: type[Item] | None = None) -> Subscription:
         """Listen to everything from now on, or to what comes after seq `after`, or to one kind of item."""
-        return self.bus.subscribe(after=self.world.state.progress.seq if after is None else after, only=only)
+        return self.bus.subscribe(after=self.services.state.progress.seq if after is None else after, only=only)
 
     async def events(self, after: int = 0) -> tuple[Recorded, ...]:
         """Read the log after seq `after`."""
-        return (await self.world.store.read(self.world.session, after)).records
+        return (await self.services.store.read(self.services.session, after)).records
 
     @property
     def ended_with(self) -> BackstayError:
         """The error for somebody who waited for an event that will not come."""
-        return self.failure or UserError(f"Session {self.world.session!r} was closed.")
+        return self.failure or UserError(f"Session {self.services.session!r} was closed.")
 
     def end(self) -> None:
         """Stop the loop after the step that is under way; what is being performed is cut off."""
         self._ending = True
-        self.world.inbox.wake()
+        self.services.inbox.wake()
 
     @property
     def life(self) -> Lifecycle:
         """The lifecycle, the opening included that is only written with the first step."""
-        return self.opening.life_with(self.world.state.life)
+        return self.opening.life_with(self.services.state.life)
 
     @property
     def alive(self) -> bool:
@@ -195,23 +195,23 @@ class Runner:
     @property
     def streamed(self) -> str:
         """What the model has said in the call that is going on."""
-        return self.world.deltas.text
+        return self.services.deltas.text
 
     async def close(self, reason: str) -> None:
         """Write that the session is closed, when anything was written at all; let go of extensions, say so, and end the loop."""
         if self.alive and self.wrote:
-            await wait_for_running_hooks(self.world)
-            if not self._said_goodbye:
-                self._said_goodbye = True
-                await fire_and_wait(self.world, "SessionEnd", SESSION, matcher_value=self.in_force.ending)
+            await wait_for_running_hooks(self.services)
+            if not self._end_hook_fired:
+                self._end_hook_fired = True
+                await fire_and_wait(self.services, "SessionEnd", SESSION, matcher_value=self.in_force.end_reason)
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
-                await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
+                await self.services.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
-            self._goodbye = move(self.life, "close", after=self.world.state.progress.seq)[1]
+            self._close_notices = move(self.life, "close", after=self.services.state.progress.seq)[1]
         with anyio.CancelScope(shield=True):  # what is begun here has its own limits, and is not begun twice
-            if self.world.let_go is not None:
-                await self.world.let_go()
-            self.bus.publish(self._goodbye)
+            if self.services.stop_extensions is not None:
+                await self.services.stop_extensions()
+            self.bus.publish(self._close_notices)
             self.end()
             await self._ended.wait()
         self.closed = True
@@ -219,41 +219,41 @@ class Runner:
     # --- one step ----------------------------------------------------------------------------------------------------------------
 
     async def _step(self, tasks: TaskGroup) -> None:
-        state, mask = self.world.state, self.world.mask
-        posts = self._taken = admit(self.world.inbox.drain(), state, mask, opening=bool(self.opening))
-        step = await self._ended_well(posts, await self._settle(posts))
+        state, mask = self.services.state, self.services.mask
+        posts = self._taken = admit(self.services.inbox.drain(), state, mask, opening=bool(self.opening))
+        step = await self._with_extension_state(posts, await self._settle(posts))
         if step.records:
             try:
                 await self._write(step, self._blobs(posts, step), patience_s=self._patience(posts))
             except (StoreFull, StoreUnavailable) as exc:
-                if _in_hand(posts):
+                if _unrepeatable(posts):
                     raise
-                self.world.inbox.fail(posts, exc)
+                self.services.inbox.fail(posts, exc)
                 self._taken = []
                 return
             self._publish(step)
-            self._ride_off(step)
+            self._drop_committed(step)
         for post in posts:
             post.answer()
         self._taken = []
         self._perform_intents(step, tasks)
 
-    async def _ended_well(self, posts: list[InboxItem], step: Step) -> Step:
+    async def _with_extension_state(self, posts: list[InboxItem], step: Step) -> Step:
         """The step that ends a turn, with what extensions put away in it."""
-        put_away = self.world.put_away
-        if put_away is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
+        save_state = self.services.save_extension_state
+        if save_state is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
             return step
-        return await self._settle(posts, tuple(map(written, await put_away())))
+        return await self._settle(posts, tuple(map(as_stored, await save_state())))
 
     async def _settle(self, posts: list[InboxItem], more: Sequence[Draft] = ()) -> Step:
         drafts = [*(draft for post in posts for draft in post.drafts), *more]
-        goes_on = not self.opening or any(post.goes_on for post in posts)
-        if goes_on and (drafts or self.opening):
-            drafts = [*self.opening.drafts, *self.riders, *drafts]
-        policy = self.policy if goes_on else None
-        progress, now = self.world.state.progress, self.world.clock.now()
+        wakes = not self.opening or any(post.wakes for post in posts)
+        if wakes and (drafts or self.opening):
+            drafts = [*self.opening.drafts, *self.piggybacked, *drafts]
+        policy = self.policy if wakes else None
+        progress, now = self.services.state.progress, self.services.clock.now()
         work = partial(settle, progress, drafts, policy, nonce=self.nonce, now=now)
-        return await offloaded(work, _arguments(progress, drafts))
+        return await run_offloaded(work, _arguments(progress, drafts))
 
     async def _write(self, step: Step, blobs: Mapping[str, bytes], *, patience_s: float) -> None:
         """Make a step durable. Only the store can say that it is: what can be read back may still be lost with the power."""
@@ -261,20 +261,20 @@ class Runner:
         while True:
             try:
                 with anyio.CancelScope(shield=True):
-                    await self.world.store.append(self._lease, self.world.state.progress.seq, step.records, blobs)
+                    await self.services.store.append(self._lease, self.services.state.progress.seq, step.records, blobs)
                 return
             except (StoreFull, StoreUnavailable) as exc:
                 # space returns; a store that fails otherwise may have to be opened again, which nobody does while we wait
                 limit = patience_s if isinstance(exc, StoreFull) else min(patience_s, self._patience_s)
                 if waited >= limit or self._ending:
                     raise
-                self.world.stream(StoreWaiting(problem=str(exc)))
-            await self.world.clock.sleep(pause)
+                self.services.stream(StoreWaiting(problem=str(exc)))
+            await self.services.clock.sleep(pause)
             waited, pause = waited + pause, min(pause * 2, 2.0)
 
     def _patience(self, posts: list[InboxItem]) -> float:
         """How long to wait for space: for ever with the result of a tool in hand, not at all for what its sender can send again."""
-        drafts = _in_hand(posts)
+        drafts = _unrepeatable(posts)
         if any(isinstance(draft.event, ToolFinished | ChildFinished) for draft in drafts):
             return math.inf
         return self._patience_s if drafts else 0.0
@@ -287,46 +287,46 @@ class Runner:
             blobs |= self.policy_blobs
         return blobs
 
-    def _ride_off(self, step: Step) -> None:
+    def _drop_committed(self, step: Step) -> None:
         """Forget what is in the store now."""
-        written = [record.event for record in step.records]
-        if any(isinstance(event, ModelAsked) for event in written):
+        as_stored = [record.event for record in step.records]
+        if any(isinstance(event, ModelAsked) for event in as_stored):
             self.policy_blobs = {}
-        self.riders = tuple(draft for draft in self.riders if draft.event not in written)
+        self.piggybacked = tuple(draft for draft in self.piggybacked if draft.event not in as_stored)
 
     def _publish(self, step: Step) -> None:
-        state = self.world.state
+        state = self.services.state
         heard = state.progress.hooks.open
         state.progress = step.progress
         state.outline(step.records)
         items: list[Item] = []
         for record in step.records:
             items.append(record)
-            items.extend(self._announced(record, state.follow(record)))
+            items.extend(self._filter_notices(record, state.follow(record)))
             if isinstance(record.event, ModeChanged):
                 self.policy = replace(self.policy, mode_after_turn=None)
             self.in_force.opening = self.opening.after(record.event)
             if isinstance(record.event, HookFinished):
-                self._heard(record.event.event, record.event.subject, record.event)
+                self._settle_hook(record.event.event, record.event.subject, record.event)
             elif isinstance(record.event, ResultIgnored):
                 for hook in [each for each in heard if each.intent == record.cause]:
-                    self._heard(hook.event, hook.subject, None)
+                    self._settle_hook(hook.event, hook.subject, None)
         self.wrote = True
         said = ModelAsked | ModelReplied | ModelFailed | TurnCompleted
-        self.world.deltas.committed(text=any(isinstance(record.event, said) for record in step.records))
-        self.world.deltas.trace.position(self.world.session, step.progress.seq, self._lease.token)
+        self.services.deltas.commit(text=any(isinstance(record.event, said) for record in step.records))
+        self.services.deltas.trace.position(self.services.session, step.progress.seq, self._lease.token)
         self.bus.publish(items)
 
-    def _heard(self, event: str, subject: str, verdict: HookFinished | None) -> None:
-        waiting = self.world.hearing.get((event, subject))
+    def _settle_hook(self, event: str, subject: str, verdict: HookFinished | None) -> None:
+        waiting = self.services.hook_waiters.get((event, subject))
         if waiting is not None:
             waiting.verdict = verdict
             waiting.over.set()
 
-    def _announced(self, record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
+    def _filter_notices(self, record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
         """`SessionResumeStarted` went out when the session was opened, before there was anything to write; the end is told at the end."""
         if isinstance(record.event, Closed):
-            self._goodbye = notices
+            self._close_notices = notices
             return ()
         if isinstance(record.event, Opened):
             return tuple(notice for notice in notices if notice.notice != "SessionResumeStarted")
@@ -341,7 +341,7 @@ class Runner:
                     scope.cancel()
                 tasks.start_soon(self._declare_stopped, record.id)
         for record in step.intents:  # after the interrupt: one step may end a turn and begin the next
-            performer = self._performers[type(record.event)](record, self.world)  # it sees what was decided on
+            performer = self._performers[type(record.event)](record, self.services)  # it sees what was decided on
             scope = anyio.CancelScope()
             self._running[record.id] = performer, scope
             where = f"{type(record.event).__name__} {record.id}"
@@ -350,33 +350,33 @@ class Runner:
     async def _perform(self, where: str, performer: Performer, record: Recorded, scope: anyio.CancelScope) -> None:
         outcome = None
         with scope:
-            outcome = await guarded(where, lambda: _brought(performer))
+            outcome = await run_guarded(where, lambda: _run_checked(performer))
         del self._running[record.id]
         if outcome is None:
             outcome = performer.stopped()
         elif isinstance(outcome, Fault):
-            self.world.inbox.post(
+            self.services.inbox.post(
                 Draft(event=FaultCaught(where=where, kind=outcome.kind, message=outcome.trace[-2000:]))
             )
             outcome = performer.failed(outcome)
-        self.world.inbox.post(*outcome.drafts, blobs=outcome.blobs)
+        self.services.inbox.post(*outcome.drafts, blobs=outcome.blobs)
 
     async def _declare_stopped(self, interrupt: str) -> None:
         """Wait no longer for what does not stop: what it has shown until now is all that is known of it."""
-        await self.world.clock.sleep(STOP_DEADLINE_S)
-        progress = self.world.state.progress
+        await self.services.clock.sleep(STOP_DEADLINE_S)
+        progress = self.services.state.progress
         if progress.stopping == interrupt:
             for intent in (progress.asking, *(call.intent for call in progress.calls if call.phase == "running")):
                 if intent in self._running:
                     known = self._running[intent][0].stopped()
-                    self.world.inbox.post(*known.drafts, blobs=known.blobs)
-        self.world.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
+                    self.services.inbox.post(*known.drafts, blobs=known.blobs)
+        self.services.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
 
 
-async def _brought(performer: Performer) -> Outcome:
+async def _run_checked(performer: Performer) -> Outcome:
     """What a performer brings home, when it can be written down; else that is its fault."""
     outcome = await performer.run()
-    return replace(outcome, drafts=tuple(map(written, outcome.drafts)))
+    return replace(outcome, drafts=tuple(map(as_stored, outcome.drafts)))
 
 
 def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
@@ -387,7 +387,7 @@ def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
     return sum(map(len, (*proposed, *(call.args for call in progress.calls))))
 
 
-def _in_hand(posts: list[InboxItem]) -> list[Draft]:
+def _unrepeatable(posts: list[InboxItem]) -> list[Draft]:
     """What would be lost for good: a performer brought it, and nobody waits to hear that it was not written."""
     return [draft for post in posts if post.committed is None for draft in post.drafts]
 

@@ -28,23 +28,23 @@ from backstay.vocab.events.tools import CallFacts, HookFinished, HookStarted
 from backstay.vocab.messages import DurablePart, Text, TextRef
 from backstay.vocab.specs import Mode, Owner, Taint, ToolSpec, Usage
 
-Tell = Callable[[Usage, int, tuple[Taint, ...]], None]
+ReportSpending = Callable[[Usage, int, tuple[Taint, ...]], None]
 """Takes what a child session has used, spent and met in all, when it is left, however that came about."""
 
-OpenChild = Callable[[ChildStarted, Tell], Awaitable[ChildFinished | ChildPaused]]
+OpenChild = Callable[[ChildStarted, ReportSpending], Awaitable[ChildFinished | ChildPaused]]
 """Runs a child session, from wherever its own log stands, to its end or until it has spent its share."""
 
-FindModel = Callable[[str], Awaitable[Model]]
+ResolveModel = Callable[[str], Awaitable[Model]]
 """Finds a model by its name in the log; raises `UserError` when there is none."""
 
 
-Look = Callable[[str, Mapping[str, object]], Awaitable[CallFacts | None]]
+ResolvePaths = Callable[[str, Mapping[str, object]], Awaitable[CallFacts | None]]
 """Looks at the paths of a call: the tool's name and its arguments."""
 
-FindNotes = Callable[[Sequence[str], str], Awaitable[tuple[str, tuple[NotesShown, ...]]]]
+ReadFolderNotes = Callable[[Sequence[str], str], Awaitable[tuple[str, tuple[NotesShown, ...]]]]
 """Finds the notes of folders that a call went to, by its paths and its id: what the model was not told yet, and the events that say so."""
 
-KeepRules = Callable[[Sequence[str], Grant], Awaitable[str]]
+StoreGrants = Callable[[Sequence[str], Grant], Awaitable[str]]
 """Writes granted rules where later sessions find them; says why when it cannot."""
 
 DispatchHooks = Callable[[HookStarted, "Services"], Awaitable[HookFinished]]
@@ -64,12 +64,12 @@ class Tools(Protocol):
         """A problem's code and message, both empty when a call could run, and its arguments."""
 
 
-async def _look_at_nothing(name: str, args: Mapping[str, object]) -> CallFacts | None:
+async def _resolve_nothing(name: str, args: Mapping[str, object]) -> CallFacts | None:
     """Nobody looks."""
     return None
 
 
-class Hearing(Struct):
+class HookWaiter(Struct):
     """Somebody waits for the handlers of a hook event."""
 
     over: anyio.Event = field(default_factory=anyio.Event)
@@ -83,15 +83,15 @@ class InForce(Struct):
     policy: Policy
     instructions: str = ""
     """What the model is told from the next request on."""
-    look: Look = _look_at_nothing
+    resolve_paths: ResolvePaths = _resolve_nothing
     dispatch_hooks: DispatchHooks | None = None
     opening: PendingOpen = PendingOpen()
     """The opening that is not written yet."""
-    ending: str = "other"
+    end_reason: str = "other"
     """Why the session ends, as `SessionEnd` hooks are told."""
 
 
-class Services(Struct, kw_only=True):
+class Services(Struct, frozen=True, kw_only=True):
     """Everything outside a session that its performers use. Assembly builds it last, and nothing of it is changed afterwards."""
 
     session: str
@@ -99,7 +99,7 @@ class Services(Struct, kw_only=True):
     store: EventStore
     clock: Clock
     tools: Tools
-    model: FindModel
+    resolve_model: ResolveModel
     state: State
     inbox: Inbox
     in_force: InForce
@@ -110,19 +110,19 @@ class Services(Struct, kw_only=True):
     outgoing: Outgoing = field(default_factory=Outgoing)
     """The history as requests have it."""
     asker: Asker | None = None
-    find_notes: FindNotes | None = None
-    keep_rules: KeepRules | None = None
-    raise_walls: Callable[[], Confinement | None] | None = None
+    read_folder_notes: ReadFolderNotes | None = None
+    store_grants: StoreGrants | None = None
+    start_sandbox: Callable[[], Confinement | None] | None = None
     """Gives what programs are started behind; may take a moment."""
     tasks: TaskGroup
     """Where hooks go on that nobody waits for, as long as the session is open."""
-    hearing: dict[tuple[str, str], "Hearing"] = field(default_factory=dict)
+    hook_waiters: dict[tuple[str, str], HookWaiter] = field(default_factory=dict)
     """Who waits for the handlers of a hook event about a subject."""
-    included: dict[str, tuple[str, str]] = field(default_factory=dict)
+    include_calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What texts include and hooks are heard about, by subject: the tool that would bring it, and its arguments."""
-    put_away: Callable[[], Awaitable[Sequence[Draft]]] | None = None
+    save_extension_state: Callable[[], Awaitable[Sequence[Draft]]] | None = None
     """Gives what extensions put away in the commit that ends a turn."""
-    let_go: Callable[[], Awaitable[None]] | None = None
+    stop_extensions: Callable[[], Awaitable[None]] | None = None
     """Ends what lives with the session, when its last event is written."""
     open_child: OpenChild | None = None
     files: Files | None = None

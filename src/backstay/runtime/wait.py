@@ -14,17 +14,17 @@ from backstay.vocab.events.limits import WaitEnded, WaitStarted
 class Wait:
     """One wait."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, WaitStarted)
         self._until, self._since = record.event.until, record.at
         self._id = record.id
-        self._world = world
+        self._services = services
 
     async def run(self) -> Outcome:
         """Wait until it is time."""
-        left = min(self._until - self._world.clock.now(), self._until - self._since)  # the clock may have been ahead
+        left = min(self._until - self._services.clock.now(), self._until - self._since)  # the clock may have been ahead
         if left > 0:
-            await self._world.clock.sleep(left / 1_000_000)
+            await self._services.clock.sleep(left / 1_000_000)
         return self._over()
 
     def stopped(self) -> Outcome:
@@ -45,7 +45,7 @@ LONG: Final = 2_000
 """Characters of arguments from which a call is inspected and judged in a thread: about 10 ms of judging."""
 
 
-async def offloaded(work: Callable[[], T], size: int) -> T:
+async def run_offloaded(work: Callable[[], T], size: int) -> T:
     """Return the result of `work`, done in a thread when its input has more than `LONG` characters."""
     return await in_worker(work) if size > LONG else work()
 

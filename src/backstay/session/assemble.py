@@ -37,7 +37,7 @@ from backstay.runtime.bus import Bus, DeltaStream
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import DispatchHooks, FindModel, InForce, KeepRules, Services, beat
+from backstay.runtime.services import DispatchHooks, InForce, ResolveModel, Services, StoreGrants, beat
 from backstay.sandbox.folders import data_dir
 from backstay.session.apply_settings import apply_settings
 from backstay.session.extensions import ExtensionHost
@@ -116,7 +116,7 @@ class _Block:
             built = await _built(_Opening(options, store, trace, prepared, living, stack), find, facts)
             built.reloads(given, options)
             runner = built.runner
-            tasks = runner.world.tasks
+            tasks = runner.services.tasks
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
             fork = _forker(store, prepared, options)
@@ -135,7 +135,7 @@ class _Block:
             )
             built.belongs_to(session)
             session.on_close(built.hands.aclose)
-            snapshots = load.Snapshots(runner.world, prepared.covered)
+            snapshots = load.Snapshots(runner.services, prepared.covered)
             tasks.start_soon(living.attend, session, snapshots)
             stack.push_async_callback(_shielded, _leave, session, runner, tasks, snapshots)
             self._stack = stack.pop_all()
@@ -214,8 +214,8 @@ class _Built(Struct, frozen=True):
             return self
         self.kit.bind(self.runner, (*modules_of(self.kit), *options.modules))
         told = self.kit.instructions
-        if self.runner.world.mask.name(told.sha256) != known:
-            self.runner.riders = (Draft(event=told.event("resumed" if resumed else "start")),)
+        if self.runner.services.mask.name(told.sha256) != known:
+            self.runner.piggybacked = (Draft(event=told.event("resumed" if resumed else "start")),)
         return self
 
     def reloads(self, given: Options, options: Options) -> None:
@@ -239,7 +239,7 @@ class _Built(Struct, frozen=True):
                 tool.session = session
 
 
-async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFacts]) -> _Built:
+async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, ModelFacts]) -> _Built:
     prepared, stack = opening.prepared, opening.stack
     options = with_model_profile(opening.options, prepared.model)
     inbox = Inbox()
@@ -268,11 +268,11 @@ async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFa
     in_force = InForce(
         policy=policy,
         instructions=instructions,
-        look=looks(toolset, call_site, options.rules),
+        resolve_paths=looks(toolset, call_site, options.rules),
         opening=prepared.opening.masked(mask.drafts),
     )
     core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force)
-    rebuild_dispatch = functools.partial(_listening, functions=functions, hands=hands, world=core)
+    rebuild_dispatch = functools.partial(_listening, functions=functions, hands=hands, services=core)
     in_force.dispatch_hooks = rebuild_dispatch(options, policy.hooks)
     forks = SubagentPlans(prepared.state, kit)
     runner = Runner(
@@ -292,7 +292,7 @@ async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFa
 async def _services(
     opening: _Opening,
     options: Options,
-    find: FindModel,
+    find: ResolveModel,
     toolset: Toolset,
     call_site: CallSite,
     inbox: Inbox,
@@ -311,19 +311,19 @@ async def _services(
         store=opening.store,
         clock=options.clock,
         tools=toolset,
-        model=find,
+        resolve_model=find,
         state=prepared.state,
         inbox=inbox,
         in_force=in_force,
         deltas=deltas,
         mask=mask,
         asker=options.asker or options.prompt,
-        find_notes=None if kit is None else kit.notes_finder(prepared.state),
-        keep_rules=None if options.bare else _keeper(prepared.state.meta.project, call_site.cwd),
-        raise_walls=walls,
+        read_folder_notes=None if kit is None else kit.notes_finder(prepared.state),
+        store_grants=None if options.bare else _keeper(prepared.state.meta.project, call_site.cwd),
+        start_sandbox=walls,
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
-        put_away=functools.partial(living.put_away, prepared.state) if living.active else None,
-        let_go=functools.partial(living.let_go, deltas.tap) if living.active else None,
+        save_extension_state=functools.partial(living.put_away, prepared.state) if living.active else None,
+        stop_extensions=functools.partial(living.let_go, deltas.tap) if living.active else None,
         idle_timeout_s=options.idle_timeout_s,
         tool_timeout_s=options.tool_timeout_s,
     )
@@ -337,7 +337,7 @@ def _listening(
     *,
     functions: Mapping[str, PythonFunction],
     hands: Toolbox,
-    world: Services,
+    services: Services,
 ) -> DispatchHooks | None:
     """Who hears hooks; nobody when there are none."""
     if not specs:
@@ -345,13 +345,13 @@ def _listening(
     return HookDispatcher(
         specs=specs,
         functions=functions,
-        project=world.state.meta.project,
+        project=services.state.meta.project,
         environment=hands.programs,
         keys=hands.keys,
         survey=options.survey,
         held=options.held_hooks,
-        own=own_runs(None if options.layered is None else options.layered.trust, world.cwd),
-        run_agent=agent_runner(options, hands, world, open_with),
+        own=own_runs(None if options.layered is None else options.layered.trust, services.cwd),
+        run_agent=agent_runner(options, hands, services, open_with),
     ).dispatch
 
 
@@ -377,7 +377,7 @@ def _bounded(options: Options, hands: Toolbox) -> Iterator[Tool]:
         yield each if limit is None else BoundedTool(each, limit, hands.outputs.keep, readable=not options.only_tools)
 
 
-def _keeper(project: str, cwd: str) -> KeepRules:
+def _keeper(project: str, cwd: str) -> StoreGrants:
     """Remembers what was granted for longer than the session. What was meant from the working folder is written out in full."""
 
     async def keep(rules: Sequence[str], grant: Grant) -> str:

@@ -19,7 +19,7 @@ from backstay.logic.state.resume import ResumeReport
 from backstay.logic.state.session_state import State
 from backstay.plugins.ids import check_name, check_version
 from backstay.ports import MachineMismatch, Slot, Tap
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.sandbox.folders import data_dir
 from backstay.session.open import Prepared
 from backstay.session.options import Options
@@ -174,7 +174,7 @@ class Extensions:
             async def check(given: object = each) -> _Held:
                 return _valid(given)
 
-            held = await guarded(label, check)
+            held = await run_guarded(label, check)
             if isinstance(held, Fault):
                 notes.append(f"{label} cannot be used: {held.message}")
             elif held.name in found:
@@ -221,7 +221,7 @@ class Extensions:
             with anyio.fail_after(self._limit_s):
                 return await work()
 
-        answer = await guarded(label, timed)
+        answer = await run_guarded(label, timed)
         if not isinstance(answer, Fault):
             return answer
         late = answer.kind == answer.message == "TimeoutError"
@@ -241,7 +241,7 @@ class Extensions:
             content.encode()
             return SlotWritten(owner=_OWNER + held.name, version=held.version, content=content)
 
-        answer = await guarded(f"the extension {held.name!r}, state", ask)
+        answer = await run_guarded(f"the extension {held.name!r}, state", ask)
         if isinstance(answer, Fault):
             self._faults.append(FaultCaught(where=answer.where, kind=answer.kind, message=answer.message))
             return None
@@ -314,7 +314,7 @@ async def _made(point: EntryPoint) -> object:
         loaded = point.load()
         return loaded() if isinstance(loaded, type) or not hasattr(loaded, "activate") else loaded
 
-    return await guarded(f"the extension {point.name!r}, load", make)
+    return await run_guarded(f"the extension {point.name!r}, load", make)
 
 
 def _installed() -> Iterable[EntryPoint]:

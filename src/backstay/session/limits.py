@@ -16,7 +16,7 @@ from backstay.ports import Answer, Asker, Question
 from backstay.providers.local.pins import profile_of
 from backstay.providers.registry import full_name
 from backstay.runtime.ask_approval import BUDGET
-from backstay.runtime.services import FindModel
+from backstay.runtime.services import ResolveModel
 from backstay.session.options import Options
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.limits import BudgetSet
@@ -45,14 +45,14 @@ def fallback_names(options: Options) -> tuple[str, ...]:
     return tuple(full_name(each, cwd) if isinstance(each, str) else each.name for each in options.fallback_models)
 
 
-async def model_facts(options: Options, model: str, state: State, find: FindModel) -> dict[str, ModelFacts]:
+async def model_facts(options: Options, model: str, state: State, find: ResolveModel) -> dict[str, ModelFacts]:
     """What is known of every model that may answer. Raise `UserError` when a fallback is missing or a budget cannot be kept."""
     facts: dict[str, ModelFacts] = {}
     for name in fallback_names(options):
         facts[name] = (await find(name)).facts
     with suppress(UserError):  # a session may be opened and read without its model
         facts[model] = (await find(model)).facts
-    limit = state.progress.purse.limit if options.budget_microcents is None else options.budget_microcents
+    limit = state.progress.budget.limit if options.budget_microcents is None else options.budget_microcents
     if limit is not None and not options.allow_unpriced:
         check_priced(facts)
     return facts
@@ -60,13 +60,13 @@ async def model_facts(options: Options, model: str, state: State, find: FindMode
 
 def requested_budget(options: Options, state: State) -> BudgetSet | None:
     """The budget that the options ask for; None when it is the one that the session has."""
-    purse = state.progress.purse
+    budget = state.progress.budget
     if options.budget_microcents is None and options.on_exceed is None:
         return None
     keeps = options.budget_microcents is None and not options.parent  # a child has what its parent says, or no limit
-    limit = purse.limit if keeps else options.budget_microcents
-    wanted = BudgetSet(limit=limit, on_exceed=options.on_exceed or purse.on_exceed)
-    return None if (wanted.limit, wanted.on_exceed) == (purse.limit, purse.on_exceed) else wanted
+    limit = budget.limit if keeps else options.budget_microcents
+    wanted = BudgetSet(limit=limit, on_exceed=options.on_exceed or budget.on_exceed)
+    return None if (wanted.limit, wanted.on_exceed) == (budget.limit, budget.on_exceed) else wanted
 
 
 def make_policy(

@@ -43,11 +43,11 @@ class Models:
         return RecordedModel((await self._store.read(session)).records, self._store.blob, start, name=name)
 
 
-async def childs_model(wanted: str | Model, started: ChildStarted, world: Services) -> str | Model:
+async def childs_model(wanted: str | Model, started: ChildStarted, services: Services) -> str | Model:
     """The model of a child session: its parent's. The child of a session that is run again is answered from its own log."""
     name = wanted if isinstance(wanted, str) else wanted.name
-    model = await world.model(name) if name.startswith(PREFIX) else wanted
+    model = await services.resolve_model(name) if name.startswith(PREFIX) else wanted
     if not isinstance(model, RecordedModel):
         return wanted
-    child = model.child_of(world.state.progress.replies - 1, int(started.call.rpartition("-")[2]))
-    return f"{PREFIX}{child}" if child else RecordedModel((), world.store.blob, name=f"{name} (no such child)")
+    child = model.child_of(services.state.progress.replies - 1, int(started.call.rpartition("-")[2]))
+    return f"{PREFIX}{child}" if child else RecordedModel((), services.store.blob, name=f"{name} (no such child)")

@@ -22,11 +22,11 @@ from backstay.logic.state.resume import PendingOpen, ResumeReport, report
 from backstay.logic.state.session_state import State
 from backstay.ports import EventStore, Machine, MachineMismatch, Slot
 from backstay.providers.registry import full_name
-from backstay.runtime.admission import written
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.admission import as_stored
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item
 from backstay.runtime.mask_events import Mask
-from backstay.runtime.services import FindModel
+from backstay.runtime.services import ResolveModel
 from backstay.sandbox.folders import git_ref, project_root
 from backstay.session.limits import requested_budget
 from backstay.session.options import Options
@@ -81,7 +81,7 @@ _WALLS: Final = "The scope 'full' came with it and ended too: commands run in 's
 _NO_WALLS: Final = "Commands still run without walls, as before; --scope sandboxed puts them up."
 
 
-async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepared:
+async def prepare(options: Options, store: EventStore, find: ResolveModel) -> Prepared:
     """Start the session that `options` mean, or take it over. Raise before any model is asked when that cannot be."""
     owner, mask = options.owner or this_process(), Mask(options.keys.values(os.environ))
     options = msgspec.structs.replace(options, name=mask.redactor.known(options.name))
@@ -98,7 +98,7 @@ async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepa
     return await _resume(options, store, owner, wanted, find)
 
 
-async def _start(options: Options, store: EventStore, owner: Owner, session: str, find: FindModel) -> Prepared:
+async def _start(options: Options, store: EventStore, owner: Owner, session: str, find: ResolveModel) -> Prepared:
     context, root = await anyio.to_thread.run_sync(_situation, options)
     model = _model_name(options, Path(context.working_dir))
     await find(model)
@@ -147,7 +147,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     )
 
 
-async def _resume(options: Options, store: EventStore, owner: Owner, session: str, find: FindModel) -> Prepared:
+async def _resume(options: Options, store: EventStore, owner: Owner, session: str, find: ResolveModel) -> Prepared:
     await sessions.check_store(store, session)
     lease = await store.lease(session, owner, options.lease_ttl_s)
     try:
@@ -173,7 +173,7 @@ async def _take_over(
     store: EventStore,
     loaded: load.Loaded,
     lease: Lease,
-    find: FindModel,
+    find: ResolveModel,
     variables: Mapping[str, str],
 ) -> Prepared:
     state = loaded.state
@@ -218,7 +218,7 @@ async def _take_over(
         lease=lease,
         nonce=nonce_of(lease, options.clock),
         model=model,
-        opening=PendingOpen(tuple(map(written, opening))),
+        opening=PendingOpen(tuple(map(as_stored, opening))),
         covered=state.progress.seq - loaded.folded,
         report=found,
         announced=notices,
@@ -285,7 +285,7 @@ async def _spent_by_children(state: State, store: EventStore) -> list[Draft]:
             found = (await load.load(store, child)).state
         except NoSession:
             continue  # it was not begun
-        spent = found.progress.purse.spent + found.progress.purse.reserved
+        spent = found.progress.budget.spent + found.progress.budget.reserved
         drafts.append(Draft(event=ChildSpent(child=child, spent=found.usage.total, cost=spent), by="child"))
     return drafts
 
@@ -304,7 +304,7 @@ async def _attach(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> 
             return f"the machine {machine.id!r} cannot use its state and is stopped: {exc}"
         return ""
 
-    answer = await guarded(f"the machine {machine.id!r}", attach)
+    answer = await run_guarded(f"the machine {machine.id!r}", attach)
     if isinstance(answer, Fault):
         return (f"the machine {machine.id!r} failed and is stopped: {answer.message}",)
     return (answer,) if answer else ()
@@ -339,7 +339,7 @@ def _resumed_model(options: Options, state: State) -> str:
     return state.progress.model if options.model is None else _model_name(options, Path(options.cwd).absolute())
 
 
-async def _missing_model(options: Options, model: str, find: FindModel) -> tuple[str, ...]:
+async def _missing_model(options: Options, model: str, find: ResolveModel) -> tuple[str, ...]:
     """A model that was asked for must be there; the recorded one may be missing until it is needed."""
     try:
         await find(model)

@@ -25,10 +25,10 @@ PERFORMERS: Final[dict[type[Event], Perform]] = {
     CallProposed: InspectCall,
     PermissionAsked: AskHuman,
     ToolStarted: RunTool,
-    ChildStarted: lambda record, world: CaptureFirst(RunChild(record, world), record, world),
+    ChildStarted: lambda record, services: CaptureFirst(RunChild(record, services), record, services),
     WaitStarted: Wait,
     CompactionStarted: Compact,
     BudgetAsked: AskBudget,
-    HookStarted: lambda record, world: CaptureFirst(RunHook(record, world), record, world),
+    HookStarted: lambda record, services: CaptureFirst(RunHook(record, services), record, services),
     RestoreStarted: RestorePerformer,
 }

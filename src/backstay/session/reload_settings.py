@@ -40,7 +40,7 @@ class Reloading(Struct):
         layered = self.now.layered
         if layered is None or not await anyio.to_thread.run_sync(changed, layered):
             return
-        meta = self.runner.world.state.meta
+        meta = self.runner.services.state.meta
         try:
             bounded = replace(self.given, layered=layered)  # nothing that held before becomes looser
             fresh = await anyio.to_thread.run_sync(partial(read_and_apply, bounded, meta))
@@ -58,7 +58,7 @@ class Reloading(Struct):
         await self._speak(layered.settings.language)
 
     def _apply(self, options: Options) -> None:
-        runner, world = self.runner, self.runner.world
+        runner, services = self.runner, self.runner.services
         hooks = (*options.hook_specs, *self.own_hooks)
         runner.policy = replace(
             runner.policy,
@@ -68,7 +68,7 @@ class Reloading(Struct):
             bypass_forbidden=options.bypass_forbidden,
         )
         self.hands.rules = options.rules
-        runner.in_force.look = looks(world.tools, runner.policy.call_site, options.rules)
+        runner.in_force.resolve_paths = looks(services.tools, runner.policy.call_site, options.rules)
         runner.in_force.dispatch_hooks = self.rebuild_dispatch(options, hooks)
 
     async def _speak(self, before: str) -> None:

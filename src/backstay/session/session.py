@@ -23,7 +23,7 @@ from backstay.logic.state.entries import InvokedBy, SkillMode, SkillStatus, entr
 from backstay.logic.state.prompt_variables import filled_in
 from backstay.logic.state.results import ExecutionResult, TurnResult, usage_snapshot
 from backstay.logic.state.resume import ResumeReport
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item, follow_input
 from backstay.runtime.callbacks import Callback, Callbacks
 from backstay.runtime.compact import request_compaction
@@ -117,8 +117,10 @@ class Session(SessionView):
         self._ending = False
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._closing = anyio.Lock()
-        world = self._world
-        self._callbacks = Callbacks(runner.bus, world.store, world.inbox, world.state, lambda: self.context_state)
+        services = self._services
+        self._callbacks = Callbacks(
+            runner.bus, services.store, services.inbox, services.state, lambda: self.context_state
+        )
 
     # --- talking ------------------------------------------------------------------------------------------------------------------------
 
@@ -182,7 +184,7 @@ class Session(SessionView):
             await self.kit.keep_fresh()
         event, blobs = self._said(prompt, delivery, input_id, display, raw)
         name = event.input
-        known = self._world.state.results.inputs
+        known = self._services.state.results.inputs
         subscription = self._runner.bus.subscribe(after=self.seq)
         waits = self.is_running and self.is_paused
         behind = self.is_running and event.delivery == "queue"
@@ -198,7 +200,7 @@ class Session(SessionView):
             if waits and self.is_paused:  # it is queued behind a turn that nothing happens in
                 return
             turn = known.turn_of.get(name, "")
-            async for item in follow_input(subscription, self._world.store, self.id, name, turn, behind=behind):
+            async for item in follow_input(subscription, self._services.store, self.id, name, turn, behind=behind):
                 yield item
         finally:
             subscription.close()
@@ -215,7 +217,7 @@ class Session(SessionView):
     ) -> str:
         """Say something and return its input id once it is durable; `input_result` says later what became of it. See `send`."""
         event, blobs = self._said(prompt, delivery, input_id, display, raw)
-        if event.input in self._world.state.results.inputs.parts:
+        if event.input in self._services.state.results.inputs.parts:
             await self._deliver()
         else:
             await self._enqueue(event, blobs, replaces=replaces)
@@ -229,15 +231,15 @@ class Session(SessionView):
         """Stop the running turn and drop what is queued; nothing happens when the session is idle. `by` says who wants it."""
         stopped = Draft(event=Interrupted(reason=reason), by=by)
         dropped = Draft(event=InputDropped(inputs=(EVERYTHING,)), by=by)
-        await self._deliver(stopped, dropped, goes_on=self._world.state.progress.busy)
+        await self._deliver(stopped, dropped, wakes=self._services.state.progress.busy)
 
     async def drop_queued(self) -> None:
         """Take back what is queued; the running turn goes on."""
-        await self._deliver(Draft(event=InputDropped(inputs=(EVERYTHING,)), by="user"), goes_on=False)
+        await self._deliver(Draft(event=InputDropped(inputs=(EVERYTHING,)), by="user"), wakes=False)
 
     async def finish(self) -> TurnResult | None:
         """Finish the turn that was open when the session was opened, and whatever was queued. None when nothing was."""
-        state = self._world.state
+        state = self._services.state
         turn = state.progress.turn
         waiting = state.progress.queue
         if self.is_restoring:
@@ -299,7 +301,7 @@ class Session(SessionView):
     async def note(self, *drafts: Draft) -> None:
         """Write events that change nothing else."""
         if drafts:
-            await self._deliver(*drafts, goes_on=False)
+            await self._deliver(*drafts, wakes=False)
 
     async def fork_skill(self, skill: "Skill", prompt: str, display: str) -> str:
         """Let a child session follow a skill, on its own, and return what it reports. The conversation hears of it afterwards.
@@ -312,7 +314,7 @@ class Session(SessionView):
 
     async def rename(self, name: str) -> None:
         """Give the session a name."""
-        await self._deliver(Draft(event=Renamed(name=name), by="user"), goes_on=False)
+        await self._deliver(Draft(event=Renamed(name=name), by="user"), wakes=False)
 
     async def set_permission_mode(self, mode: Mode) -> None:
         """Judge calls in another mode from now on, those that have not begun too."""
@@ -320,19 +322,19 @@ class Session(SessionView):
             raise UserError(f"{mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
         if why := self._runner.policy.why_not(mode):
             raise UserError(f"The mode stays {self.permission_mode!r}: {why}.")
-        await self._deliver(Draft(event=ModeChanged(mode=mode), by="user"), goes_on=False)
+        await self._deliver(Draft(event=ModeChanged(mode=mode), by="user"), wakes=False)
 
     async def set_model(self, model: str) -> None:
         """Let another model answer from now on."""
-        found = await self._world.model(model)
-        if self._world.state.progress.purse.limit is not None and not self._runner.policy.allow_unpriced:
+        found = await self._services.resolve_model(model)
+        if self._services.state.progress.budget.limit is not None and not self._runner.policy.allow_unpriced:
             check_priced({model: found.facts})
-        verdict = await fire_and_wait(self._world, "PreModelSwitch", model)
+        verdict = await fire_and_wait(self._services, "PreModelSwitch", model)
         if verdict is not None and verdict.blocked:
             raise UserError(f"A hook refused the model {model!r}: {verdict.reason or 'it gave no reason'}")
-        self._runner.learn(model, found.facts)
-        await self._deliver(Draft(event=ModelChanged(model=model), by="user"), goes_on=False)
-        fire(self._world, "PostModelSwitch", model)
+        self._runner.add_model_facts(model, found.facts)
+        await self._deliver(Draft(event=ModelChanged(model=model), by="user"), wakes=False)
+        fire(self._services, "PostModelSwitch", model)
 
     async def set_budget(self, microcents: int | None, on_exceed: OnExceed | None = None) -> None:
         """Say what the session and its children may cost in all. A paused turn goes on when it is raised."""
@@ -341,22 +343,22 @@ class Session(SessionView):
         policy = self._runner.policy
         if microcents is not None and not policy.allow_unpriced:
             check_priced({name: policy.facts_of(name) for name in policy.chain(self.model)})
-        event = BudgetSet(limit=microcents, on_exceed=on_exceed or self._world.state.progress.purse.on_exceed)
-        limit = self._world.state.progress.purse.limit
+        event = BudgetSet(limit=microcents, on_exceed=on_exceed or self._services.state.progress.budget.on_exceed)
+        limit = self._services.state.progress.budget.limit
         raised = microcents is None or (limit is not None and microcents > limit)
-        await self._deliver(Draft(event=event, by="user"), goes_on=self.is_paused and raised)
+        await self._deliver(Draft(event=event, by="user"), wakes=self.is_paused and raised)
 
     async def clear_approvals(self) -> None:
         """Ask again for what was allowed for the session."""
-        await self._deliver(Draft(event=GrantsCleared(), by="user"), goes_on=False)
+        await self._deliver(Draft(event=GrantsCleared(), by="user"), wakes=False)
 
     async def write_slot(self, owner: str, version: str, content: str) -> None:
         """Put an extension's state away."""
-        await self._deliver(Draft(event=SlotWritten(owner=owner, version=version, content=content)), goes_on=False)
+        await self._deliver(Draft(event=SlotWritten(owner=owner, version=version, content=content)), wakes=False)
 
     def hold(self) -> None:
         """Begin no turn any more: what is queued waits for the next opening."""
-        self._runner.hold()
+        self._runner.stop_starting_turns()
 
     # --- the conversation ---------------------------------------------------------------------------------------------------------------
 
@@ -365,13 +367,11 @@ class Session(SessionView):
         if role not in ("system", "user", "assistant"):
             raise UserError(f"A message of role {role!r} cannot be injected. Use 'system', 'user' or 'assistant'.")
         part, blobs = shorten(content)
-        await self._deliver(
-            Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs, goes_on=False
-        )
+        await self._deliver(Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs, wakes=False)
 
     async def add_entry(self, kind: str, content: dict[str, object]) -> None:
         """Add an entry to the full history; no model sees it."""
-        await self._deliver(Draft(event=entry_added(kind, content), by="user"), goes_on=False)
+        await self._deliver(Draft(event=entry_added(kind, content), by="user"), wakes=False)
 
     async def note_skill(
         self,
@@ -383,11 +383,11 @@ class Session(SessionView):
     ) -> None:
         """Add a `skill-invocation` entry: the skill `name` was used, and `display` is shown for it."""
         entry = skill_entry(name, display, mode=mode, by=by, status=status)
-        await self._deliver(Draft(event=entry, by=by), goes_on=False)
+        await self._deliver(Draft(event=entry, by=by), wakes=False)
 
     async def clear_history(self) -> None:
         """Start the conversation over, the context's token count included. The log keeps what was."""
-        await self._deliver(Draft(event=HistoryCleared(), by="user"), goes_on=False)
+        await self._deliver(Draft(event=HistoryCleared(), by="user"), wakes=False)
 
     async def compact(self, instructions: str = "", *, model: str = "") -> Compacted | None:
         """Make the conversation shorter now, by `model` or by the session's own. Return what came of it.
@@ -409,7 +409,7 @@ class Session(SessionView):
             raise UserError(f"The conversation of session {self.id!r} is not compacted.")
         there = transcript.without(newest).messages
         undone = CompactionUndone(compaction=newest, guess=sum(map(estimate, there)), messages=len(there))
-        await self._deliver(Draft(event=undone, by="user"), goes_on=False)
+        await self._deliver(Draft(event=undone, by="user"), wakes=False)
 
     async def rewind(
         self, *, to: str | None = None, before: str | None = None, files: bool = False
@@ -436,7 +436,7 @@ class Session(SessionView):
         rewound = Draft(event=event, by="user")
         if files:
             return await self.restore_files(to=to or "", before=before or "", along=(rewound,))
-        await self._deliver(rewound, goes_on=False)
+        await self._deliver(rewound, wakes=False)
         return None
 
     async def fork(self, *, at: str = "") -> "ForkedSession":
@@ -462,9 +462,9 @@ class Session(SessionView):
 
     async def purge_checkpoints(self) -> None:
         """Give up what was kept of files so far: they cannot be put back to any point before this."""
-        await self._deliver(Draft(event=CheckpointsPurged(), by="user"), goes_on=False)
-        if self._world.files is not None:
-            self._world.files.forget()
+        await self._deliver(Draft(event=CheckpointsPurged(), by="user"), wakes=False)
+        if self._services.files is not None:
+            self._services.files.forget()
 
     # --- the end ------------------------------------------------------------------------------------------------------------------------
 
@@ -489,7 +489,7 @@ class Session(SessionView):
         self._ending = True
         if self._runner.closed:
             return
-        self._world.in_force.ending = reason
+        self._services.in_force.end_reason = reason
         if self._runner.alive:
             with suppress(StoreFull, StoreUnavailable):
                 await self.abort(message or reason)
@@ -504,14 +504,14 @@ class Session(SessionView):
 
     async def _close(self, reason: str, drain_s: float) -> None:
         if self._runner.alive:
-            self._runner.hold()
+            self._runner.stop_starting_turns()
             with anyio.move_on_after(drain_s + STOP_DEADLINE_S * 2):
                 with suppress(StoreFull, StoreUnavailable):  # whoever sent it is told
-                    await self._world.inbox.deliver(goes_on=False)  # what was on its way in is in now
+                    await self._services.inbox.deliver(wakes=False)  # what was on its way in is in now
                 with anyio.move_on_after(drain_s):
                     await self.until_idle()
                 if (self.is_running and not self.is_paused) or self.is_compacting:
-                    self._world.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
+                    self._services.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
                 await self.until_idle()
         while self._closers:
             await self._let_go(self._closers.pop())
@@ -522,15 +522,15 @@ class Session(SessionView):
             with anyio.fail_after(STOP_DEADLINE_S):
                 await work()
 
-        fault = await guarded("what was to be done at the end", in_time)
+        fault = await run_guarded("what was to be done at the end", in_time)
         if isinstance(fault, Fault) and self._runner.wrote:
             caught = FaultCaught(where=fault.where, kind=fault.kind, message=fault.trace[-2000:])
-            self._world.inbox.post(Draft(event=caught))
+            self._services.inbox.post(Draft(event=caught))
 
     # --- how ----------------------------------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, goes_on: bool = True) -> None:
-        await self._runner.deliver(*drafts, blobs=blobs, goes_on=goes_on)
+    async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, wakes: bool = True) -> None:
+        await self._runner.deliver(*drafts, blobs=blobs, wakes=wakes)
 
     def _call(self, kit: ProjectContext, name: str, args: str, by: By) -> CommandCall:
         return CommandCall(session=self, kit=kit, name=name, args=args, by=by)
@@ -546,7 +546,7 @@ class Session(SessionView):
         name = replace_surrogates(input_id or self._next_input())
         if name == EVERYTHING:
             raise UserError(f"{EVERYTHING!r} cannot be the id of an input: it stands for all of them.")
-        if self._world.state.results.inputs.parts.get(name, parts) != parts:
+        if self._services.state.results.inputs.parts.get(name, parts) != parts:
             raise InputConflict(f"The input id {name!r} was used for another text in session {self.id!r}.")
         if len(raw) > LONG:  # cut, it would hide its end from whoever decides by it
             raise UserError(
@@ -580,7 +580,7 @@ class Session(SessionView):
 
     def _tail(self) -> str:
         """The input that waits last, if it waits for a turn of its own."""
-        queue = self._world.state.progress.queue
+        queue = self._services.state.progress.queue
         if self._arriving:
             return self._newest
         return queue[-1].input if queue and queue[-1].delivery == "queue" else ""
@@ -599,7 +599,7 @@ class Session(SessionView):
     async def _whole(self, result: TurnResult) -> TurnResult:
         if not result.said:
             return result
-        return replace(result, text=await whole_text(result.said, self._world.store.blob), said=())
+        return replace(result, text=await whole_text(result.said, self._services.store.blob), said=())
 
     def _checked(self, result: TurnResult) -> TurnResult:
         match result.outcome:
@@ -613,7 +613,7 @@ class Session(SessionView):
                 raise TurnInterrupted(result.message or "The turn was interrupted.", turn=result.turn, text=result.text)
 
     def _without_turn(self, name: str) -> TurnInterrupted:
-        if name in self._world.state.results.inputs.dropped:
+        if name in self._services.state.results.inputs.dropped:
             return TurnInterrupted("The input was dropped before its turn began.", turn="")
         return TurnInterrupted(
             f"The session was closed before the turn of input {name!r} began. The input is kept: it runs when the session is opened "
@@ -622,9 +622,9 @@ class Session(SessionView):
         )
 
     def _paused(self, result: TurnResult | None = None) -> TurnPaused:
-        purse = self._world.state.progress.purse
+        budget = self._services.state.progress.budget
         return TurnPaused(
-            f"The turn is paused: {dollars(purse.spent)} are spent and the budget is {dollars(purse.limit or 0)}. "
+            f"The turn is paused: {dollars(budget.spent)} are spent and the budget is {dollars(budget.limit or 0)}. "
             "Raise the budget and finish the turn.",
             turn=result.turn if result is not None else "",
             text=result.text if result is not None else "",

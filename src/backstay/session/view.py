@@ -48,7 +48,7 @@ class SessionView:
         kit: ProjectContext | None = None,
     ) -> None:
         self._runner = runner
-        self._world = runner.world
+        self._services = runner.services
         self.kit = kit
         """What was found around the session; None when it looked at nothing."""
         self.warnings = warnings
@@ -61,7 +61,7 @@ class SessionView:
     @property
     def history(self) -> tuple[SessionMessage, ...]:
         """The conversation: messages only."""
-        return tuple(self._world.state.transcript.messages)
+        return tuple(self._services.state.transcript.messages)
 
     @property
     def messages(self) -> tuple[SessionMessage, ...]:
@@ -71,32 +71,32 @@ class SessionView:
     @property
     def id(self) -> str:
         """The session's id."""
-        return self._world.session
+        return self._services.session
 
     @property
     def seq(self) -> int:
         """The last event's number."""
-        return self._world.state.progress.seq
+        return self._services.state.progress.seq
 
     @property
     def store(self) -> EventStore:
         """The store that holds the session."""
-        return self._world.store
+        return self._services.store
 
     @property
     def name(self) -> str:
         """The session's name; empty when it has none. A name given at the opening counts before it is written."""
-        return self._runner.opening.name_after(self._world.state.meta.name)
+        return self._runner.opening.name_after(self._services.state.meta.name)
 
     @property
     def model(self) -> str:
         """The model that answers, also when the opening that says so is not written yet."""
-        return self._world.progress.model
+        return self._services.progress.model
 
     @property
     def permission_mode(self) -> Mode:
         """The mode that calls are judged in, also when the opening that says so is not written yet."""
-        return self._world.progress.mode
+        return self._services.progress.mode
 
     @property
     def state(self) -> LifecycleState:
@@ -106,28 +106,28 @@ class SessionView:
     @property
     def is_running(self) -> bool:
         """Whether a turn is going on."""
-        return self._world.state.progress.busy and not self._runner.opening
+        return self._services.state.progress.busy and not self._runner.opening
 
     @property
     def is_executing(self) -> bool:
         """Whether anything goes on by itself: a turn that is not paused, a compaction, queued input that is about to begin a turn."""
-        begins = bool(self.pending_inputs) and self._runner.begins and not self.is_running
+        begins = bool(self.pending_inputs) and self._runner.starts_turns and not self.is_running
         return (self.is_running and not self.is_paused) or self.is_compacting or begins
 
     @property
     def message_count(self) -> int:
         """How many turns were completed."""
-        return self._world.state.progress.completed
+        return self._services.state.progress.completed
 
     @property
     def pending_inputs(self) -> tuple[str, ...]:
         """The inputs that wait for their turn."""
-        return tuple(waiting.input for waiting in self._world.state.progress.queue)
+        return tuple(waiting.input for waiting in self._services.state.progress.queue)
 
     @property
     def pending_prompts(self) -> tuple[str, ...]:
         """What waits for its turn, as it is shown; of a very long text only the head."""
-        inputs = self._world.state.results.inputs
+        inputs = self._services.state.results.inputs
         return tuple(inputs.displays.get(one) or text_of(inputs.parts.get(one, ())) for one in self.pending_inputs)
 
     @property
@@ -138,7 +138,7 @@ class SessionView:
     @property
     def active_tools(self) -> tuple[str, ...]:
         """The names of the tools that are running."""
-        return tuple(call.name for call in self._world.state.progress.calls if call.phase == "running")
+        return tuple(call.name for call in self._services.state.progress.calls if call.phase == "running")
 
     @property
     def streaming_text(self) -> str:
@@ -148,20 +148,20 @@ class SessionView:
     @property
     def context_state(self) -> ContextState:
         """How full the context is."""
-        policy, progress = self._runner.policy, self._world.state.progress
-        model = progress.trying.model or progress.model
-        used = progress.fill.used(policy.overhead) if progress.fill.messages else 0
-        return context_state(used, policy.facts_of(model).window, exact=progress.fill.exact)
+        policy, progress = self._runner.policy, self._services.state.progress
+        model = progress.retries.model or progress.model
+        used = progress.context.used(policy.overhead) if progress.context.messages else 0
+        return context_state(used, policy.facts_of(model).window, exact=progress.context.exact)
 
     @property
     def usage(self) -> Usage:
         """The tokens that the whole session used."""
-        return self._world.state.usage.total
+        return self._services.state.usage.total
 
     @property
     def usage_snapshot(self) -> UsageSnapshot | None:
         """What the newest turn used and cost, and how full the context is; None before the first."""
-        turns = self._world.state.results.turns
+        turns = self._services.state.results.turns
         return usage_snapshot(turns[next(reversed(turns))], self.context_state) if turns else None
 
     @property
@@ -172,67 +172,67 @@ class SessionView:
     @property
     def cost(self) -> int:
         """Micro-cents that the session and its children cost, as far as their models have a price."""
-        return self._world.state.progress.purse.spent
+        return self._services.state.progress.budget.spent
 
     @property
     def budget(self) -> int | None:
         """Micro-cents that the session and its children may cost; None when nobody set a limit."""
-        return self._world.state.progress.purse.limit
+        return self._services.state.progress.budget.limit
 
     @property
     def is_paused(self) -> bool:
         """Whether a turn is open and waits until the budget is raised."""
-        return self._world.state.progress.paused
+        return self._services.state.progress.paused
 
     @property
     def is_compacting(self) -> bool:
         """Whether the conversation is being made shorter."""
-        return bool(self._world.state.progress.compacting) and not self._runner.opening
+        return bool(self._services.state.progress.compacting) and not self._runner.opening
 
     @property
     def turns(self) -> tuple[TurnResult, ...]:
         """Every turn of the log, in order."""
-        return tuple(self._world.state.results.turns.values())
+        return tuple(self._services.state.results.turns.values())
 
     def input_result(self, input_id: str) -> TurnResult | None:
         """What became of an input; None when its turn has not begun."""
-        results = self._world.state.results
+        results = self._services.state.results
         return results.turns.get(results.inputs.turn_of.get(input_id, ""))
 
     @property
     def approved_tools(self) -> tuple[str, ...]:
         """The tools with a call, or a rule about their calls, that is allowed for the whole session."""
-        consent = self._world.state.progress.consent
+        grants = self._services.state.progress.grants
         calls, rules = (
-            (grant.partition("#")[0] for grant in consent.grants),
-            (rule.partition("(")[0] for rule in consent.rules),
+            (grant.partition("#")[0] for grant in grants.grants),
+            (rule.partition("(")[0] for rule in grants.rules),
         )
         return tuple(sorted({*calls, *rules}))
 
     @property
     def approved_rules(self) -> tuple[str, ...]:
         """The rules that were granted for the whole session, as people write them."""
-        return self._world.state.progress.consent.rules
+        return self._services.state.progress.grants.rules
 
     @property
     def taint(self) -> tuple[Taint, ...]:
         """What the session has met: words of strangers, private data, a way out."""
-        return tuple(sorted(self._world.state.progress.consent.taint))
+        return tuple(sorted(self._services.state.progress.grants.taint))
 
     @property
     def tools(self) -> tuple[str, ...]:
         """The names of the tools, in the order in which the model is told of them."""
-        return tuple(spec.name for spec in self._world.tools.specs())
+        return tuple(spec.name for spec in self._services.tools.specs())
 
     @property
     def todos(self) -> tuple[Todo, ...]:
         """What is to be done."""
-        return self._world.state.transcript.todos
+        return self._services.state.transcript.todos
 
     @property
     def memory_events(self) -> tuple[MemoryNoted, ...]:
         """What became of memories in this session, oldest first; a rewind takes none of it back."""
-        return tuple(self._world.state.transcript.memory)
+        return tuple(self._services.state.transcript.memory)
 
     @property
     def used_memory(self) -> tuple[str, ...]:
@@ -242,25 +242,25 @@ class SessionView:
     @property
     def slots(self) -> Mapping[str, SlotWritten]:
         """The newest slot of each owner."""
-        return self._world.state.slots
+        return self._services.state.slots
 
     def slot(self, owner: str) -> SlotWritten | None:
         """The state that an extension put away."""
-        return self._world.state.slots.get(owner)
+        return self._services.state.slots.get(owner)
 
     def plain_state(self) -> dict[str, object]:
         """Everything the log means, as plain data."""
-        return self._world.state.plain()
+        return self._services.state.plain()
 
     @property
     def is_restoring(self) -> bool:
         """Whether files are being put back, or were when the process died: then that comes first when the session goes on."""
-        return self._world.state.progress.restore is not None
+        return self._services.state.progress.restore is not None
 
     @property
     def redactor(self) -> Redactor:
         """Takes secrets out of what is shown to others: what looks like one, known keys, and variables that are called secrets."""
-        return self._world.mask.shown
+        return self._services.mask.shown
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -299,9 +299,9 @@ class SessionView:
         subscription = self.subscribe(after=self.seq)
         try:
             for record in await self.events(after) if after is not None and after < self.seq else ():
-                subscription.caught_up(record.seq)
+                subscription.mark_read(record.seq)
                 yield record
-            async for item in follow(subscription, self._world.store, self.id):
+            async for item in follow(subscription, self._services.store, self.id):
                 yield item
         finally:
             subscription.close()
@@ -313,14 +313,14 @@ class SessionView:
 
     async def checkpoints(self) -> tuple[Checkpoint, ...]:
         """The turns of the session as points to which its files can be put back; none when nothing is kept of files."""
-        kept = self._world.files is not None and self._world.files.roots
+        kept = self._services.files is not None and self._services.files.roots
         return checkpoints_of(await self.events()) if kept else ()
 
     # --- how ----------------------------------------------------------------------------------------------------------------------------
 
     async def _whole_transcript(self) -> Transcript:
         """The transcript with the paths that a snapshot left out. What is committed while the log is folded is not lost."""
-        state = self._world.state
+        state = self._services.state
         while not state.transcript.complete:
             since, subscription = self.seq, self.subscribe()
             try:
@@ -340,7 +340,7 @@ class SessionView:
         held: dict[str, str] = {}
         for call, sha256 in tuple(transcript.kept().items())[-MOST_BEFORE:]:
             try:
-                content = await self._world.store.blob(sha256) if sha256 else b""
+                content = await self._services.store.blob(sha256) if sha256 else b""
                 if len(content) <= LARGEST_BEFORE:
                     held[call] = content.decode()
             except (BlobMissing, UnicodeDecodeError):

@@ -13,8 +13,8 @@ from backstay.permissions.call_site import CallSite
 from backstay.permissions.paths import locate, within
 from backstay.permissions.sensitive_paths import find_protected
 from backstay.ports import Confinement, Tool
-from backstay.runtime.services import Look, Tools
-from backstay.runtime.wait import in_worker, offloaded
+from backstay.runtime.services import ResolvePaths, Tools
+from backstay.runtime.wait import in_worker, run_offloaded
 from backstay.sandbox.folders import links_of, program_folders, project_root
 from backstay.sandbox.resolve_paths import look, match
 from backstay.session.options import Options
@@ -41,7 +41,7 @@ def call_site_of(
     return replace(call_site, running=tuple(dict.fromkeys((*running, *folders, *inner))))
 
 
-def looks(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> Look:
+def looks(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePaths:
     """Looks at the paths of calls, without keeping the loop waiting."""
 
     async def look_at(name: str, args: Mapping[str, object]) -> CallFacts | None:
@@ -51,7 +51,7 @@ def looks(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> Look:
         call = Call(tool=tool.spec, args=dict(args))
         if tool.spec.touches == "runs":  # a command may be long, and reading the first one loads the readers
             return await in_worker(lambda: _facts(call, call_site, rules))
-        found = await offloaded(lambda: paths_to_resolve(call, call_site, rules), len(repr(args)))
+        found = await run_offloaded(lambda: paths_to_resolve(call, call_site, rules), len(repr(args)))
         if not any(found):
             return None
         return await anyio.to_thread.run_sync(_look_at, *found)

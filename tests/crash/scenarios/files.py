@@ -22,6 +22,7 @@ from backstay.testing.crash.stage import SESSION, Scenario, Stage
 from backstay.tools.define import tool
 from backstay.tools.files.write import write_file
 from backstay.vocab.errors import TurnError
+from tests.contracts.kit import replace_services
 from tests.crash.scenarios.cast import call
 
 Trees = dict[str, Mapping[str, bytes]]
@@ -48,8 +49,8 @@ class _Kept(list[Session]):
 
     def append(self, session: Session) -> None:
         """Keep the files of one more."""
-        world = session._world
-        world.files = FileCapture(world, (str(Path(world.cwd) / "work"),))
+        services = session._services
+        replace_services(session, files=FileCapture(services, (str(Path(services.cwd) / "work"),)))
         super().append(session)
 
 
@@ -103,7 +104,7 @@ async def _rewind(stage: Stage) -> None:
         for turn in reversed(ended):
             await session.restore_files(to=turn)
             check(stage, session, turn)
-        if session._world.state.progress.restore is not None:
+        if session._services.state.progress.restore is not None:
             stage.wrong.append("a restore is open although everything is over")
 
 

@@ -9,6 +9,7 @@ from backstay.session.session import Session
 from backstay.testing.crash.rehearsed_model import rehearsed
 from backstay.testing.crash.stage import Scenario, Stage
 from backstay.tools.files.read import read_file
+from tests.contracts.kit import replace_services
 from tests.crash.scenarios.cast import call
 
 
@@ -17,9 +18,10 @@ class _Told(list[Session]):
 
     def append(self, session: Session) -> None:
         """Tell one more."""
-        world = session._world
-        place = find_place(world.cwd, trusted=True)
-        world.find_notes = SubfolderNotes(lambda: place, world.state, complain=print).find
+        services = session._services
+        place = find_place(services.cwd, trusted=True)
+        find = SubfolderNotes(lambda: place, services.state, complain=print).find
+        replace_services(session, read_folder_notes=find)
         super().append(session)
 
 

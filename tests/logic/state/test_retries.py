@@ -29,10 +29,10 @@ KINDS: tuple[ErrorKind, ...] = (
 
 def after(*events: Event, start: RetryState | None = None) -> RetryState:
     """The state after events."""
-    trying = start or RetryState()
+    state = start or RetryState()
     for seq, event in enumerate(events, start=1):
-        trying = fold_retries(trying, recorded(event, seq=seq))
-    return trying
+        state = fold_retries(state, recorded(event, seq=seq))
+    return state
 
 
 def asked(model: str = "a") -> ModelAsked:
@@ -47,10 +47,10 @@ def failed(kind: ErrorKind = "overloaded", **fields: object) -> ModelFailed:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_what_may_pass_is_waited_for_and_only_that_or_a_key_leads_to_another_model(kind: ErrorKind) -> None:
-    trying = after(asked(), failed(kind))
-    assert (wait(trying, Retries(), 0) is not None) == (kind in PASSING)
-    assert (fallback(trying, ("a", "b"), Retries(), 0) is not None) == (kind in PASSING or kind == "auth")
-    assert (fallback(trying, ("a", "b"), Retries(fallback_on_auth=False), 0) is not None) == (kind in PASSING)
+    state = after(asked(), failed(kind))
+    assert (wait(state, Retries(), 0) is not None) == (kind in PASSING)
+    assert (fallback(state, ("a", "b"), Retries(), 0) is not None) == (kind in PASSING or kind == "auth")
+    assert (fallback(state, ("a", "b"), Retries(fallback_on_auth=False), 0) is not None) == (kind in PASSING)
     shown = after(asked(), failed(kind, parts=(Text(text="x"),)))
     assert wait(shown, Retries(), 0) is None
     assert fallback(shown, ("a", "b"), Retries(), 0) is None
@@ -61,12 +61,12 @@ def test_a_wait_grows_by_doubling_up_to_its_limit_and_varies_by_half(
     failures: int, first: float, longest: float, ask: str
 ) -> None:
     retries = Retries(attempts=50, first_wait_s=first, longest_wait_s=longest)
-    trying = RetryState(model="a", failures=failures, failure=Failure(kind="overloaded", message="", ask=ask))
-    found = wait(trying, retries, 7)
+    state = RetryState(model="a", failures=failures, failure=Failure(kind="overloaded", message="", ask=ask))
+    found = wait(state, retries, 7)
     assert found is not None
     whole = min(first * 2 ** min(failures - 1, 16), longest)
     assert whole * 0.5 * SECOND - 1 <= found.until - 7 <= whole * SECOND
-    assert wait(trying, retries, 7) == found
+    assert wait(state, retries, 7) == found
     assert found.attempt == failures + 1
 
 
@@ -80,9 +80,9 @@ def test_after_the_last_attempt_there_is_no_wait_and_a_wait_that_is_asked_for_is
 
 
 def test_a_model_that_cools_is_passed_over_by_the_chain_and_by_the_fallback() -> None:
-    trying = RetryState(cooling=(("a", 100), ("b", 50)))
-    assert [trying.choose(("a", "b", "c"), now) for now in (0, 49, 50, 99, 100)] == ["c", "c", "b", "b", "a"]
-    assert trying.choose(("a", "b"), 0) == "a"  # when all of them cool, the first
+    state = RetryState(cooling=(("a", 100), ("b", 50)))
+    assert [state.choose(("a", "b", "c"), now) for now in (0, 49, 50, 99, 100)] == ["c", "c", "b", "b", "a"]
+    assert state.choose(("a", "b"), 0) == "a"  # when all of them cool, the first
     broken = RetryState(model="a", failures=4, cooling=(("b", 50),), failure=Failure(kind="timeout", message=""))
     taken = fallback(broken, ("a", "b", "c"), Retries(cooldown_s=2), 10)
     assert taken == FallbackTaken(came_from="a", to="c", kind="timeout", until=10 + 2 * SECOND)
@@ -91,9 +91,9 @@ def test_a_model_that_cools_is_passed_over_by_the_chain_and_by_the_fallback() ->
 
 
 def test_a_turn_begins_afresh_but_what_cools_goes_on_cooling() -> None:
-    trying = after(asked(), failed(), FallbackTaken(came_from="a", to="b", kind="overloaded", until=9), asked("b"))
-    assert (trying.model, trying.failures, trying.cooling) == ("b", 0, (("a", 9),))
-    again = after(TurnStarted(number=2), start=trying)
+    state = after(asked(), failed(), FallbackTaken(came_from="a", to="b", kind="overloaded", until=9), asked("b"))
+    assert (state.model, state.failures, state.cooling) == ("b", 0, (("a", 9),))
+    again = after(TurnStarted(number=2), start=state)
     assert (again.model, again.cooling) == ("", (("a", 9),))
     assert after(ModelChanged(model="c"), start=again).cooling == (("a", 9),)
     assert after(ModelChanged(model="a"), start=again).cooling == ()
@@ -111,5 +111,5 @@ def test_a_wait_is_open_until_it_ends_and_its_time_is_kept_over_a_restart() -> N
 @pytest.mark.parametrize("cure", [ModelReplied(parts=()), Compacted(trigger="overflow", first_kept="")])
 def test_a_success_forgets_the_failures(cure: Event) -> None:
     events: Sequence[Event] = (asked(), failed(), asked(), failed("context_overflow"), cure)
-    trying = after(*events)
-    assert (trying.failures, trying.failure) == (0, None)
+    state = after(*events)
+    assert (state.failures, state.failure) == (0, None)

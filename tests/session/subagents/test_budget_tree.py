@@ -61,11 +61,11 @@ class Spender:
     facts = ModelFacts(known=True, prices=PRICES)
 
     def __init__(self, world: "World") -> None:
-        self._world = world
+        self._services = world
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer, break off, or fail, as chance says."""
-        world = self._world
+        world = self._services
         world.calls += 1
         chance = random.Random(f"{world.seed}/{world.calls}")
         spent, limit = await world.spent(), world.limit
@@ -189,8 +189,8 @@ def check_purse(log: Iterable[Recorded]) -> Iterable[str]:
         if isinstance(record.event, ChildFinished | ChildPaused | ChildSpent) and record.event.cost:
             children[record.event.child] = record.event.cost
         expected = own_spending(so_far) + sum(children.values())
-        if progress.purse.spent != expected:
-            yield f"seq {record.seq}: the purse has {progress.purse.spent}, the log {expected}"
+        if progress.budget.spent != expected:
+            yield f"seq {record.seq}: the purse has {progress.budget.spent}, the log {expected}"
 
 
 async def run_world(seed: int) -> World:

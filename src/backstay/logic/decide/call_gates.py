@@ -61,9 +61,9 @@ def _weighed(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Ver
         policy.rules,
         mode=p.mode,
         scope=p.scope,
-        grants=frozenset((own,)) if seen in p.consent.grants else frozenset(),
-        granted=[replace(Rule.parse("allow", text), source="session") for text in p.consent.rules],
-        taint=p.consent.taint.union(*(other.taints for other in p.calls if other.id != call.id)),
+        grants=frozenset((own,)) if seen in p.grants.grants else frozenset(),
+        granted=[replace(Rule.parse("allow", text), source="session") for text in p.grants.rules],
+        taint=p.grants.taint.union(*(other.taints for other in p.calls if other.id != call.id)),
         hook=hook,
         approved=own if call.approved in (seen, own) else "",
     )
@@ -189,12 +189,12 @@ def _start(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
     args = msgspec.json.decode(call.args, type=dict[str, object])
     if spec.child or (call.name == "Skill" and args.get("skill") in policy.forks):
         child = child_session_id(p.session, call.id)
-        share = p.purse.share(child)
+        share = p.budget.share(child)
         started = ChildStarted(
             call=call.id,
             child=child,
             prompt=str(args.get("prompt", "")),
-            budget={} if share is None else {"limit": share, "on_exceed": p.purse.on_exceed},
+            budget={} if share is None else {"limit": share, "on_exceed": p.budget.on_exceed},
         )
         return Draft(event=started, by="model", cause=call.id)
     event = ToolStarted(call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost)
@@ -203,15 +203,15 @@ def _start(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
 
 def _wake(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Sequence[Draft]:
     """Run a child again that waits for money, once there is more."""
-    purse = p.purse
-    share = purse.share(child_session_id(p.session, call.id))
-    if share is None or (purse.left() and share > call.share):
+    budget = p.budget
+    share = budget.share(child_session_id(p.session, call.id))
+    if share is None or (budget.left() and share > call.share):
         return (_start(p, call, spec, policy),)
-    if purse.paused:
+    if budget.paused:
         return ()
-    if purse.refused or purse.limit is None:
-        return (_result(call, "failed", "budget", f"The child session has spent what it might: {purse.refused}."),)
-    return (Draft(event=BudgetAsked(spent=purse.spent, limit=purse.limit), cause=call.id),)
+    if budget.refused or budget.limit is None:
+        return (_result(call, "failed", "budget", f"The child session has spent what it might: {budget.refused}."),)
+    return (Draft(event=BudgetAsked(spent=budget.spent, limit=budget.limit), cause=call.id),)
 
 
 def _refuse(call: OpenCall, policy: Policy) -> Sequence[Draft]:

@@ -36,10 +36,10 @@ def end_turn(
 
 def ask(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     """The next model call, or what must come before it; nothing while the session waits for money."""
-    model = p.trying.choose(policy.chain(p.model), p.at)
+    model = p.retries.choose(policy.chain(p.model), p.at)
     if ceiling := _ceiling(p, turn, policy):
         return (end_turn(turn, "failed", code="turn_limit", message=ceiling),)
-    if p.trying.not_before > p.at:  # the process died while it waited
+    if p.retries.not_before > p.at:  # the process died while it waited
         return (Draft(event=_rest_of_wait(p, model, policy), cause=turn.id),)
     if (money := _money(p, turn, model, policy)) is not None:  # before a summary too, which somebody writes for money
         return money
@@ -52,14 +52,14 @@ def ask(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
 
 def after_failure(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
     """What to do about a model call that failed."""
-    failure = p.trying.failure
+    failure = p.retries.failure
     assert failure is not None
-    if waiting := wait(p.trying, policy.retries, p.at):
+    if waiting := wait(p.retries, policy.retries, p.at):
         return Draft(event=waiting, cause=failure.ask)
-    if taken := fallback(p.trying, policy.chain(p.model), policy.retries, p.at):
+    if taken := fallback(p.retries, policy.chain(p.model), policy.retries, p.at):
         return Draft(event=taken, cause=failure.ask)
     if failure.kind == "context_overflow" and policy.auto_compact is not None and _may_compact(p) and not failure.shown:
-        return Draft(event=_started(p, p.trying.model or p.model, policy, "overflow"), cause=turn.id)
+        return Draft(event=_started(p, p.retries.model or p.model, policy, "overflow"), cause=turn.id)
     long = f" The provider asks to wait {failure.retry_after_s:g} seconds." if failure.retry_after_s else ""
     return end_turn(turn, "failed", code=failure.kind, message=f"{failure.message}{long}")
 
@@ -80,11 +80,11 @@ def _ceiling(p: Progress, turn: OpenTurn, policy: Policy) -> str:
 
 def _rest_of_wait(p: Progress, model: str, policy: Policy) -> WaitStarted:
     return WaitStarted(
-        until=p.trying.not_before,
+        until=p.retries.not_before,
         model=model,
-        attempt=p.trying.failures + 1,
+        attempt=p.retries.failures + 1,
         attempts=policy.retries.attempts,
-        kind=p.trying.kind,
+        kind=p.retries.kind,
     )
 
 
@@ -92,44 +92,44 @@ def _rest_of_wait(p: Progress, model: str, policy: Policy) -> WaitStarted:
 
 
 def _compaction(p: Progress, model: str, policy: Policy) -> CompactionStarted | None:
-    if policy.max_messages is not None and p.fill.messages > policy.max_messages and not p.fill.trimmed:
+    if policy.max_messages is not None and p.context.messages > policy.max_messages and not p.context.trimmed:
         return _started(p, model, policy, "trim")
     if policy.auto_compact is None or not _may_compact(p):
         return None
     window = policy.facts_of(model).window
-    full = p.fill.used(policy.overhead) >= policy.auto_compact * window
+    full = p.context.used(policy.overhead) >= policy.auto_compact * window
     return _started(p, model, policy, "auto") if full else None
 
 
 def _may_compact(p: Progress) -> bool:
-    return not p.fill.tried and p.fill.fruitless < BREAKER
+    return not p.context.tried and p.context.fruitless < BREAKER
 
 
 def _started(p: Progress, model: str, policy: Policy, trigger: CompactionTrigger) -> CompactionStarted:
     return CompactionStarted(
         trigger=trigger,
         model=model,
-        used=p.fill.used(policy.overhead),
+        used=p.context.used(policy.overhead),
         window=policy.facts_of(model).window,
         overhead=policy.overhead,
-        reserved=expected_cost(p, model, policy) if p.purse.limit is not None and trigger != "trim" else 0,
+        reserved=expected_cost(p, model, policy) if p.budget.limit is not None and trigger != "trim" else 0,
         instructions=policy.compact_instructions,
         keep=policy.max_messages or 0 if trigger == "trim" else 0,
     )
 
 
 def _overflow(p: Progress, model: str, policy: Policy) -> str:
-    window, used = policy.facts_of(model).window, p.fill.used(policy.overhead)
+    window, used = policy.facts_of(model).window, p.context.used(policy.overhead)
     if used <= HARD_LIMIT * window:
         return ""
-    alone = int((policy.overhead + p.fill.prompt) * p.fill.ratio)
+    alone = int((policy.overhead + p.context.prompt) * p.context.ratio)
     if alone > HARD_LIMIT * window:
         return (
             f"The newest prompt alone, with the instructions and tools, has about {alone:,} tokens and {model} takes {window:,}, so it "
             "was not sent. Compacting cannot help: make the prompt shorter, put it into a file for the model to read in parts, or go on "
             "with a model that has a larger window."
         )
-    tried = " Compacting it did not help." if p.fill.fruitless >= BREAKER or p.fill.tried else ""
+    tried = " Compacting it did not help." if p.context.fruitless >= BREAKER or p.context.tried else ""
     return (
         f"The conversation has about {used:,} tokens and {model} takes {window:,}, so it was not sent.{tried} "
         "Compact it, rewind it, clear it, or go on with a model that has a larger window."
@@ -141,35 +141,35 @@ def _overflow(p: Progress, model: str, policy: Policy) -> str:
 
 def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[Draft] | None:
     """What an empty budget leads to; None when the call may be made."""
-    purse, needed = p.purse, expected_cost(p, model, policy, output=0)
-    if purse.limit is None or not purse.empty(needed):
+    budget, needed = p.budget, expected_cost(p, model, policy, output=0)
+    if budget.limit is None or not budget.empty(needed):
         return None
-    match purse.on_exceed:
-        case "warn" if purse.warned:
+    match budget.on_exceed:
+        case "warn" if budget.warned:
             return None
         case "warn":
-            return (Draft(event=BudgetWarned(spent=purse.spent, limit=purse.limit), cause=turn.id),)
-        case "pause_for_approval" if purse.paused:
+            return (Draft(event=BudgetWarned(spent=budget.spent, limit=budget.limit), cause=turn.id),)
+        case "pause_for_approval" if budget.paused:
             return ()
-        case "pause_for_approval" if not purse.refused:
-            return (Draft(event=BudgetAsked(spent=purse.spent, limit=purse.limit), cause=turn.id),)
+        case "pause_for_approval" if not budget.refused:
+            return (Draft(event=BudgetAsked(spent=budget.spent, limit=budget.limit), cause=turn.id),)
         case _:
-            return (end_turn(turn, "failed", code="budget", message=_no_money(purse, purse.limit, needed)),)
+            return (end_turn(turn, "failed", code="budget", message=_no_money(budget, budget.limit, needed)),)
 
 
-def _no_money(purse: BudgetState, limit: int, needed: int) -> str:
-    why = f" ({purse.refused})" if purse.refused else ""
-    if purse.spent >= limit:
-        return f"The budget of {dollars(limit)} is used up: {dollars(purse.spent)} are spent{why}. Raise it to go on."
+def _no_money(budget: BudgetState, limit: int, needed: int) -> str:
+    why = f" ({budget.refused})" if budget.refused else ""
+    if budget.spent >= limit:
+        return f"The budget of {dollars(limit)} is used up: {dollars(budget.spent)} are spent{why}. Raise it to go on."
     return (
-        f"Of the budget of {dollars(limit)}, {dollars(purse.spent)} are spent, and the next call needs about "
+        f"Of the budget of {dollars(limit)}, {dollars(budget.spent)} are spent, and the next call needs about "
         f"{dollars(needed)}{why}. Raise it to go on."
     )
 
 
 def expected_cost(p: Progress, model: str, policy: Policy, *, output: int = LIKELY_OUTPUT) -> int:
     """What the next call will cost at least, with an answer of `output` tokens."""
-    usage = Usage(input=p.fill.used(policy.overhead), output=output)
+    usage = Usage(input=p.context.used(policy.overhead), output=output)
     return cost(usage, policy.facts_of(model).prices) or 0
 
 
@@ -181,7 +181,7 @@ def _asked(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Draft:
         instructions=policy.instructions,
         tools=policy.tools_digest,
         parameters=policy.parameters,
-        tokens=policy.overhead + p.fill.guess,
+        tokens=policy.overhead + p.context.guess,
         reserved=expected_cost(p, model, policy, output=LIKELY_OUTPUT),
     )
     return Draft(event=asked, cause=turn.id)

@@ -64,7 +64,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_session_turns: int = SESSION_TURNS
     parallel: int = 8
     """Pure calls that may run at the same time."""
-    begins: bool = True
+    starts_turns: bool = True
     """Whether queued input may begin a turn; a session that is closing lets it wait for the next opening."""
     fallbacks: tuple[str, ...] = ()
     """The models that answer when the session's own cannot, in order."""

@@ -110,11 +110,11 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
             return _still_queued(p, draft, draft.event)
         case ModelReplied() | ModelFailed() if draft.cause != p.asking:
             return _ignored(p, draft)
-        case WaitEnded() if draft.cause != p.trying.waiting:
+        case WaitEnded() if draft.cause != p.retries.waiting:
             return None
         case Compacted() | CompactionFailed() if draft.cause != p.compacting:
             return _ignored(p, draft)
-        case BudgetAnswered() if draft.cause != p.purse.asking:
+        case BudgetAnswered() if draft.cause != p.budget.asking:
             return _ignored(p, draft)
         case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
             return _ignored(p, draft)
@@ -152,9 +152,9 @@ def _unpaid(p: Progress, draft: Draft) -> int | None:
     """What a late result cost beyond what is counted already."""
     match draft.event:
         case ModelReplied(cost=int() as cost) | ModelFailed(cost=int() as cost):
-            return max(0, cost - (p.purse.guessed[1] if p.purse.guessed[0] == draft.cause else 0))
+            return max(0, cost - (p.budget.guessed[1] if p.budget.guessed[0] == draft.cause else 0))
         case ChildFinished(cost=int() as cost, child=child) | ChildPaused(cost=int() as cost, child=child):
-            return max(0, cost - dict(p.purse.children).get(child, 0))
+            return max(0, cost - dict(p.budget.children).get(child, 0))
         case Compacted(cost=cost) | CompactionFailed(cost=cost):
             return cost
         case _:
@@ -184,7 +184,7 @@ def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
         return (end_turn(p.turn, "abandoned", message="The process died in this turn, and the turn was given up."),)
     if p.stopping:
         return _stop(p, p.turn, policy)
-    if p.asking or p.trying.waiting or p.compacting or p.purse.asking:
+    if p.asking or p.retries.waiting or p.compacting or p.budget.asking:
         return ()
     if p.calls and p.hooks.stop:
         return [close_call(call) for call in p.calls if call.phase != "running"]
@@ -201,9 +201,9 @@ def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
         return (Draft(event=ModeChanged(mode=mode)),)
     if p.restore is not None:  # no turn begins on files that are being put back
         return () if p.restoring else (Draft(event=p.restore, by="user"),)
-    if policy.begins and (waits := _session_start(p, policy)) is not None:
+    if policy.starts_turns and (waits := _session_start(p, policy)) is not None:
         return waits
-    begins = p.queue and policy.begins and not p.compacting
+    begins = p.queue and policy.starts_turns and not p.compacting
     return (Draft(event=TurnStarted(number=p.turns + 1)),) if begins else ()
 
 
@@ -219,7 +219,7 @@ def _session_start(p: Progress, policy: Policy) -> Sequence[Draft] | None:
 def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     if p.hooks.stop:
         return _stopped_by_hook(p, turn)
-    if p.trying.failure is not None:
+    if p.retries.failure is not None:
         return (after_failure(p, turn, policy),)
     if taken := _takeable(p, turn):
         return _take(p, turn, taken, policy)
@@ -308,16 +308,16 @@ def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
 
 def _stop(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     """Close what nobody performs; wait for the rest, unless the deadline has passed."""
-    if p.trying.waiting:
-        return (Draft(event=WaitEnded(), cause=p.trying.waiting),)
-    if p.purse.asking:
-        return (Draft(event=BudgetAnswered(allowed=False, message="interrupted"), cause=p.purse.asking),)
+    if p.retries.waiting:
+        return (Draft(event=WaitEnded(), cause=p.retries.waiting),)
+    if p.budget.asking:
+        return (Draft(event=BudgetAnswered(allowed=False, message="interrupted"), cause=p.budget.asking),)
     if p.compacting:
         stopped = CompactionFailed(message="It was interrupted.")
-        return (Draft(event=stopped, cause=p.compacting),) if p.gave_up else ()
+        return (Draft(event=stopped, cause=p.compacting),) if p.stop_timed_out else ()
     if p.asking:
-        return (Draft(event=_silence(p, policy), cause=p.asking),) if p.gave_up else ()
-    closed = [close_call(call) for call in p.calls if call.phase != "running" or p.gave_up]
+        return (Draft(event=_silence(p, policy), cause=p.asking),) if p.stop_timed_out else ()
+    closed = [close_call(call) for call in p.calls if call.phase != "running" or p.stop_timed_out]
     if closed or p.calls:
         return closed
     return (end_turn(turn, "interrupted", message="The turn was interrupted."),)
@@ -325,7 +325,7 @@ def _stop(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
 
 def _silence(p: Progress, policy: Policy) -> ModelReplied:
     """The reply of a model that did not stop in time. What it was sent has to be paid for."""
-    model = p.trying.model or p.model
-    usage = Usage(input=int(p.fill.asked * p.fill.ratio), estimated=True)
+    model = p.retries.model or p.model
+    usage = Usage(input=int(p.context.asked * p.context.ratio), estimated=True)
     paid = cost(usage, policy.facts_of(model).prices)
     return ModelReplied(parts=(), stop="interrupted", model=model, usage=usage, cost=paid)

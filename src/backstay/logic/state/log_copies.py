@@ -211,7 +211,7 @@ _UNFINISHED: Final = FileProblem(path="", problem="The session was imported befo
 def disarm(p: Progress, *, running: bool, nonce: str, now: int) -> tuple[Recorded, ...]:
     """The events that follow an imported log which means `p`; `running` says that processes of it are."""
     drafts = [*_closing(p, running=running), *(Draft(event=event, by="user") for event in _taken_back(p))]
-    step = settle(p, drafts, Policy(begins=False), nonce=nonce, now=now)
+    step = settle(p, drafts, Policy(starts_turns=False), nonce=nonce, now=now)
     if not any(isinstance(draft.event, Opened) for draft in drafts):
         return step.records
     return (*step.records, stamp(step.progress, Draft(event=Closed(reason=REASON)), nonce=nonce, now=now))
@@ -220,7 +220,7 @@ def disarm(p: Progress, *, running: bool, nonce: str, now: int) -> tuple[Recorde
 def is_quiet(p: Progress) -> bool:
     """Whether a log that means `p` has nothing to go on with, and lets nothing happen that nobody was asked about here."""
     has_open = p.turn or p.calls or p.queue or p.restore or p.asking or p.compacting
-    allows = p.consent.grants or p.consent.rules or p.scope != "sandboxed" or LOOSENESS[p.mode] > LOOSENESS["default"]
+    allows = p.grants.grants or p.grants.rules or p.scope != "sandboxed" or LOOSENESS[p.mode] > LOOSENESS["default"]
     return not (has_open or allows or "@http" in p.model)
 
 
@@ -238,7 +238,7 @@ def _closing(p: Progress, *, running: bool) -> tuple[Draft, ...]:
 
 def _taken_back(p: Progress) -> tuple[Event, ...]:
     found: list[Event] = []
-    if p.consent.grants or p.consent.rules:
+    if p.grants.grants or p.grants.rules:
         found.append(GrantsCleared())
     if LOOSENESS[p.mode] > LOOSENESS["default"]:
         found.append(ModeChanged(mode="default"))

@@ -124,14 +124,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The calls of this round that have their results."""
     stopping: str = ""
     """The `Interrupted` that the open turn is obeying."""
-    gave_up: bool = False
+    stop_timed_out: bool = False
     """What was told to stop did not answer in time."""
     abandoning: bool = False
-    consent: Grants = Grants()
+    grants: Grants = Grants()
     hooks: HookState = HookState()
-    fill: ContextUsage = ContextUsage()
-    trying: RetryState = RetryState()
-    purse: BudgetState = BudgetState()
+    context: ContextUsage = ContextUsage()
+    retries: RetryState = RetryState()
+    budget: BudgetState = BudgetState()
 
     def place_of(self, model: str) -> int:
         """How many replies and failed attempts `model` has given: where its script goes on. A session's own models count as one."""
@@ -141,7 +141,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def paused(self) -> bool:
         """Whether the open turn waits for money, and nobody is being asked."""
-        return self.turn is not None and self.purse.paused
+        return self.turn is not None and self.budget.paused
 
     @property
     def busy(self) -> bool:
@@ -168,10 +168,10 @@ Change = dict[str, object]
 Part = Callable[[Progress, Recorded], object]
 
 _PARTS: Final[tuple[tuple[str, frozenset[type[Event]], Part], ...]] = (
-    ("fill", context_usage.FOLDS_ON, lambda p, r: context_usage.fold_context_usage(p.fill, r)),
-    ("trying", retries.FOLDS_ON, lambda p, r: retries.fold_retries(p.trying, r)),
-    ("purse", budget.FOLDS_ON, lambda p, r: budget.fold_budget(p.purse, r)),
-    ("consent", grants.FOLDS_ON, lambda p, r: grants.fold_grants(p.consent, r, p.calls)),
+    ("context", context_usage.FOLDS_ON, lambda p, r: context_usage.fold_context_usage(p.context, r)),
+    ("retries", retries.FOLDS_ON, lambda p, r: retries.fold_retries(p.retries, r)),
+    ("budget", budget.FOLDS_ON, lambda p, r: budget.fold_budget(p.budget, r)),
+    ("grants", grants.FOLDS_ON, lambda p, r: grants.fold_grants(p.grants, r, p.calls)),
     ("hooks", gates.FOLDS_ON, lambda p, r: gates.fold_hook_state(p.hooks, r, p.calls, p.ended)),
     ("calls", open_calls.FOLDS_ON, lambda p, r: open_calls.fold_calls(p.calls, r)),
 )
@@ -236,7 +236,7 @@ def _turn_completed(p: Progress, _: Recorded, event: TurnCompleted) -> Change:
         "asking": "",
         "compacting": "",
         "stopping": "",
-        "gave_up": False,
+        "stop_timed_out": False,
         "abandoning": False,
         "turns": p.turns - (event.outcome == "abandoned"),
         "completed": p.completed + (event.outcome == "completed"),
@@ -266,7 +266,7 @@ def _model_failed(p: Progress, _: Recorded, __: ModelFailed) -> Change:
 
 
 def _answered(p: Progress) -> Change:
-    asked = p.trying.model or p.model
+    asked = p.retries.model or p.model
     change: Change = {"replies": p.replies + 1}
     if asked != p.model:
         change["stand_ins"] = tuple({**dict(p.stand_ins), asked: p.place_of(asked) + 1}.items())
@@ -325,7 +325,7 @@ _FOLDS: Final[
     InputTaken: _input_taken,
     TurnCompleted: _turn_completed,
     Interrupted: lambda p, r, e: {"stopping": r.id if p.turn else ""},
-    StopDeadlinePassed: lambda p, r, e: {"gave_up": bool(p.stopping)},
+    StopDeadlinePassed: lambda p, r, e: {"stop_timed_out": bool(p.stopping)},
     ModelAsked: _model_asked,
     ModelReplied: _model_replied,
     ModelFailed: _model_failed,

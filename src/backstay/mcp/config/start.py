@@ -20,7 +20,7 @@ from backstay.mcp.dependencies import Dependencies, Noise, Programs
 from backstay.mcp.pin_store import PinStore
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
-from backstay.runtime.barrier import guarded
+from backstay.runtime.barrier import run_guarded
 from backstay.tools.files.media_type import image_type
 from backstay.tools.output import BoundedText
 from backstay.tools.paging import Keep, shown_in_part
@@ -125,7 +125,7 @@ def _shortening(keep: Keep | None) -> Callable[[str], Awaitable[str]]:
 
 
 async def _guarded(work: Callable[[], Awaitable[None]]) -> str:
-    fault = await guarded("mcp", work)
+    fault = await run_guarded("mcp", work)
     return "" if fault is None else f"{fault.kind}: {fault.message}"
 
 

@@ -50,9 +50,9 @@ class UnfinishedCall:
         if not isinstance(path, str):
             return False
         value = next((piece[name] for name in _VALUES if name in piece), None)
-        goes_on, self._continued = self._continued == path, path if piece.get("willContinue") else ""
+        wakes, self._continued = self._continued == path, path if piece.get("willContinue") else ""
         steps = _steps(path)
-        return bool(steps) and _put(self.call["args"], steps, value, append=goes_on)
+        return bool(steps) and _put(self.call["args"], steps, value, append=wakes)
 
 
 def _steps(path: str) -> list[str | int]:

@@ -15,7 +15,7 @@ from backstay.hooks.spec import HookSpec
 from backstay.logic.context_usage import estimate_text
 from backstay.logic.state.session_state import State
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import FindNotes
+from backstay.runtime.services import ReadFolderNotes
 from backstay.vocab.event import Draft
 from backstay.vocab.events.tools import TaintMet
 from backstay.vocab.rules import Rule, RuleSource
@@ -70,11 +70,11 @@ class ProjectContext:
         from backstay.session.project.run_includes import Including  # noqa: PLC0415 - it needs what a look around has loaded
 
         self._runner = runner
-        self._including = Including(runner.world)
+        self._including = Including(runner.services)
         for module in modules:
             self.commands.add_module(module)
 
-    def notes_finder(self, state: State) -> FindNotes:
+    def notes_finder(self, state: State) -> ReadFolderNotes:
         """Return what finds the notes of subfolders for the session of `state`."""
         from backstay.instructions.subfolders import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
 
@@ -165,16 +165,16 @@ class ProjectContext:
         runner = self._bound()
         from backstay.session.project.discover import look_again  # noqa: PLC0415 - loaded by now
 
-        progress = runner.world.progress
+        progress = runner.services.progress
         before = self.instructions.sha256
         look = partial(look_again, self._around, mode=progress.mode, model=progress.model)
         self._around = await anyio.to_thread.run_sync(look)
         now = self.instructions
         if now.sha256 == before and why != "compacted":
             return False
-        grown = estimate_text(now.text) - estimate_text(runner.world.instructions)
-        runner.tell(now.text, now.sha256, max(0, runner.policy.overhead + grown))
-        runner.riders = (*runner.riders, Draft(event=now.event(why)))
+        grown = estimate_text(now.text) - estimate_text(runner.services.instructions)
+        runner.set_instructions(now.text, now.sha256, max(0, runner.policy.overhead + grown))
+        runner.piggybacked = (*runner.piggybacked, Draft(event=now.event(why)))
         return now.sha256 != before
 
     async def obey(self, rules: Sequence[Rule]) -> None:
@@ -200,9 +200,9 @@ class ProjectContext:
         """
         from backstay.skills.render import Surroundings, expand, injected, render  # noqa: PLC0415 - loaded by now
 
-        world = self._bound().world
+        services = self._bound().services
         assert self._including is not None
-        about = Surroundings(session_id=world.session, project_dir=str(self._around.sources.root))
+        about = Surroundings(session_id=services.session, project_dir=str(self._around.sources.root))
         rendered = await render(skill, arguments, about)
         judge = partial(self._including.judge, grants=skill.grants, source=_RULES_OF[skill.source])
         text = await expand(rendered, self._including.bring, judge=judge)
@@ -210,10 +210,10 @@ class ProjectContext:
 
     async def meet_strangers(self, source: str) -> None:
         """Write down that words of a stranger come into the conversation."""
-        world = self._bound().world
-        if "untrusted" not in world.state.progress.consent.taint:
+        services = self._bound().services
+        if "untrusted" not in services.state.progress.grants.taint:
             met = Draft(event=TaintMet(taints=("untrusted",), source=source), by="user")
-            await world.inbox.deliver(met, goes_on=False)
+            await services.inbox.deliver(met, wakes=False)
 
     async def remember(
         self, answer: "Callable[Concatenate[Memory, P], MemoryAnswer]", *args: P.args, **kwargs: P.kwargs
@@ -227,7 +227,7 @@ class ProjectContext:
 
     def _is_outdated(self) -> bool:
         """Whether the instructions tell of another mode or model than the session has now."""
-        progress, place = self._bound().world.progress, self._around.place
+        progress, place = self._bound().services.progress, self._around.place
         return (place.mode, place.model) != (progress.mode, progress.model)
 
     def _bound(self) -> Runner:

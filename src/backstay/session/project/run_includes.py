@@ -36,8 +36,8 @@ LARGEST: Final = 256 * 1024
 class Including:
     """Judges and brings what texts include, for one session."""
 
-    def __init__(self, world: Services) -> None:
-        self._world = world
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._facts: dict[Inclusion, CallFacts | None] = {}
         self._taints: dict[Inclusion, tuple[Taint, ...]] = {}
 
@@ -51,16 +51,16 @@ class Including:
         They count as rules of `source`: those of a repository or a plugin open nothing that may hold secrets.
         """
         name, args = inclusion.call
-        tool = self._world.tools.get(name)
+        tool = self._services.tools.get(name)
         if tool is None:
             return Judged(decision="deny", reason=f"this session has no {name}")
-        world, policy, progress = self._world, self._world.policy(), self._world.progress
+        services, policy, progress = self._services, self._services.policy(), self._services.progress
         hook = await self._heard(name, args)
-        consented = [replace(Rule.parse("allow", text), source="session") for text in progress.consent.rules]
+        consented = [replace(Rule.parse("allow", text), source="session") for text in progress.grants.rules]
         own = isinstance(inclusion, FileInclusion) or inclusion.own
-        given = grants if own and world.mode != "plan" else ()
+        given = grants if own and services.mode != "plan" else ()
         allowed = [replace(Rule.parse("allow", text), source=source) for text in given]
-        facts = self._facts[inclusion] = await world.in_force.look(name, args)
+        facts = self._facts[inclusion] = await services.in_force.resolve_paths(name, args)
         call_site = (
             policy.call_site if facts is None else replace(policy.call_site, links=facts.links, globs=facts.globs)
         )
@@ -68,10 +68,10 @@ class Including:
             Call(tool=tool.spec, args=args),
             call_site,
             policy.rules,
-            mode=world.mode,
+            mode=services.mode,
             scope=progress.scope,
             granted=[*consented, *allowed],
-            taint=progress.consent.taint,
+            taint=progress.grants.taint,
             hook=hook,
         )
         self._taints[inclusion] = verdict.taints
@@ -79,15 +79,15 @@ class Including:
 
     async def _heard(self, name: str, args: Mapping[str, object]) -> HookVerdict | None:
         """What hooks say about it. One that would change it, or does not answer in time, refuses it."""
-        world, text = self._world, msgspec.json.encode(args).decode()
-        subject = f"inclusion-{world.clock.nonce()}"
-        if hook_intent(world.policy(), "PreToolUse", subject, matcher_value=name, args=text) is None:
+        services, text = self._services, msgspec.json.encode(args).decode()
+        subject = f"inclusion-{services.clock.nonce()}"
+        if hook_intent(services.policy(), "PreToolUse", subject, matcher_value=name, args=text) is None:
             return None
-        world.included[subject] = (name, text)
+        services.include_calls[subject] = (name, text)
         try:
-            said = await fire_and_wait(world, "PreToolUse", subject, matcher_value=name, args=text)
+            said = await fire_and_wait(services, "PreToolUse", subject, matcher_value=name, args=text)
         finally:
-            del world.included[subject]
+            del services.include_calls[subject]
         if said is None or said.args:
             return HookVerdict(decision="deny", reason="a hook did not answer, or would change it")
         return HookVerdict(decision=said.decision, reason=said.reason) if said.decision is not None else None
@@ -102,9 +102,9 @@ class Including:
     async def _meet(self, inclusion: Inclusion) -> None:
         """Write down what it brings into the session, before it does."""
         met = self._taints.get(inclusion, ())
-        if not set(met) <= self._world.state.progress.consent.taint:
-            await self._world.inbox.deliver(
-                Draft(event=TaintMet(taints=met, source=str(inclusion)[:200])), goes_on=False
+        if not set(met) <= self._services.state.progress.grants.taint:
+            await self._services.inbox.deliver(
+                Draft(event=TaintMet(taints=met, source=str(inclusion)[:200])), wakes=False
             )
 
     def _read(self, inclusion: FileInclusion) -> str | None:
@@ -125,15 +125,15 @@ class Including:
 
     def _context(self, inclusion: Inclusion, confinement: "Confinement | None") -> "_Context":
         facts = self._facts.get(inclusion)
-        return _Context(self._world, facts.links if facts is not None else {}, confinement)
+        return _Context(self._services, facts.links if facts is not None else {}, confinement)
 
     async def _run(self, inclusion: ShellInclusion) -> str:
         name, args = inclusion.call
-        tool = self._world.tools.get(name)
+        tool = self._services.tools.get(name)
         assert tool is not None  # it was judged
-        if self._world.files is not None:
-            await self._world.files.keep_trees("", "")
-        walls = self._world.raise_walls
+        if self._services.files is not None:
+            await self._services.files.keep_trees("", "")
+        walls = self._services.start_sandbox
         confinement = await anyio.to_thread.run_sync(walls) if walls is not None else None
         context: ToolContext = self._context(inclusion, confinement)
         try:
@@ -149,7 +149,7 @@ class Including:
 class _Context(Struct, frozen=True):
     """What a tool sees that runs for a text and not for a call: nothing of it is in the log but what the text came to."""
 
-    _world: Services
+    _services: Services
     links: Mapping[str, str]
     confinement: "Confinement | None"
     call: str = field(default="inclusion")
@@ -157,16 +157,16 @@ class _Context(Struct, frozen=True):
     @property
     def key(self) -> str:
         """A key of no call."""
-        return f"{self._world.session}:{self.call}"
+        return f"{self._services.session}:{self.call}"
 
     @property
     def cwd(self) -> str:
         """The working folder of the session."""
-        return self._world.cwd
+        return self._services.cwd
 
     def seen(self, path: str) -> str:
         """The version of a file when the session last read or wrote it."""
-        return self._world.state.seen.get(path, "")
+        return self._services.state.seen.get(path, "")
 
     def show(self, text: str) -> None:
         """Nobody watches."""

@@ -87,24 +87,24 @@ class SubagentPlans(Struct):
 
 async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", prompt: str, display: str) -> str:
     """Let a child session follow a skill that a person started, and return its report. `Session.fork_skill` says what it raises."""
-    world = runner.world
-    if world.open_child is None:
+    services = runner.services
+    if services.open_child is None:
         raise UserError("This session cannot open child sessions.")
     call = f"{runner.nonce}-skill-{len(plans.given) + 1}"
-    child = child_session_id(world.session, call)
-    purse = world.state.progress.purse
-    share = purse.share(child)
+    child = child_session_id(services.session, call)
+    money = services.state.progress.budget
+    share = money.share(child)
     plans.given[child] = (skill, prompt)
     await _note(runner, skill, display, "started")
     spent: list[tuple[Usage, int, tuple[Taint, ...]]] = []
-    budget: dict[str, object] = {} if share is None else {"limit": share, "on_exceed": purse.on_exceed}
+    budget: dict[str, object] = {} if share is None else {"limit": share, "on_exceed": money.on_exceed}
     try:
         started = ChildStarted(call=call, child=child, prompt=prompt, budget=budget)
-        finished = await world.open_child(started, lambda *told: spent.append(told))
+        finished = await services.open_child(started, lambda *told: spent.append(told))
     finally:
         used = [Draft(event=ChildSpent(child=child, spent=u, cost=c), by="child") for u, c, _ in spent]
         if used:
-            await runner.deliver(*used, goes_on=False)
+            await runner.deliver(*used, wakes=False)
     ended = not isinstance(finished, ChildPaused) and finished.outcome == "completed"
     await _note(runner, skill, display, "completed" if ended else "failed")
     if isinstance(finished, ChildPaused):
@@ -114,13 +114,13 @@ async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", promp
     report = f"[The skill {skill.name!r} ran in a session of its own, {child}. It reports:]\n{finished.text}"
     part, blobs = shorten(report)
     message = MessageInjected(role="user", parts=(part,))
-    await runner.deliver(Draft(event=message, by="user"), blobs=blobs, goes_on=False)
+    await runner.deliver(Draft(event=message, by="user"), blobs=blobs, wakes=False)
     return finished.text
 
 
 async def _note(runner: Runner, skill: "Skill", display: str, status: SkillStatus) -> None:
     entry = skill_entry(skill.name, display, mode="fork", by="user", status=status)
-    await runner.deliver(Draft(event=entry, by="user"), goes_on=False)
+    await runner.deliver(Draft(event=entry, by="user"), wakes=False)
 
 
 def _both(one: Sequence[str] | None, other: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ from backstay.hooks.dispatch import RunAgent
 from backstay.hooks.spec import AgentHook
 from backstay.logic.state.content import LONG
 from backstay.ports import EventStore, Model
-from backstay.runtime.services import OpenChild, Services, Tell, whole_text
+from backstay.runtime.services import OpenChild, ReportSpending, Services, whole_text
 from backstay.session.limits import without_budget_questions
 from backstay.session.model_pool import childs_model
 from backstay.session.open import implied_scope
@@ -29,7 +29,7 @@ from backstay.vocab.specs import FsScope
 Open = Callable[[Options], AbstractAsyncContextManager[Session]]
 
 
-def agent_runner(options: Options, hands: Toolbox, world: Services, open_with: Open) -> RunAgent:
+def agent_runner(options: Options, hands: Toolbox, services: Services, open_with: Open) -> RunAgent:
     """Lets a child that can only look around answer for a hook. It is kept nowhere."""
 
     async def answer(prompt: str, hook: AgentHook) -> str:
@@ -39,19 +39,19 @@ def agent_runner(options: Options, hands: Toolbox, world: Services, open_with: O
             session_id=None,
             resume=None,
             fork=False,
-            cwd=world.cwd,
-            model=hook.model or world.progress.model,
+            cwd=services.cwd,
+            model=hook.model or services.progress.model,
             tools=hands.looking(),
             tool_names=None,
             only_tools=True,
             permission_mode="plan",
-            fs_scope=world.progress.scope,
-            taint=tuple(sorted(world.progress.consent.taint)),
+            fs_scope=services.progress.scope,
+            taint=tuple(sorted(services.progress.grants.taint)),
             parameters={},
             max_rounds=hook.max_turns,
             hooks=(),
             hook_specs=(),
-            parent=world.session,
+            parent=services.session,
             machine=None,
             owner=None,
             asker=None,
@@ -64,11 +64,11 @@ def agent_runner(options: Options, hands: Toolbox, world: Services, open_with: O
 
 
 def child_opener(
-    options: Options, store: EventStore, world: Services, forks: SubagentPlans, open_with: Open
+    options: Options, store: EventStore, services: Services, forks: SubagentPlans, open_with: Open
 ) -> OpenChild:
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
-    async def open_child(started: ChildStarted, tell: Tell) -> ChildFinished | ChildPaused:
+    async def open_child(started: ChildStarted, tell: ReportSpending) -> ChildFinished | ChildPaused:
         fork = await forks.of(started, await _asked_before(store, started))
         inherited = replace(
             options,
@@ -77,22 +77,22 @@ def child_opener(
             resume=None,
             fork=False,
             name="",
-            cwd=world.cwd,
-            model=await childs_model(_model(fork, options, world), started, world),
-            permission_mode=world.mode,
-            rules=world.policy().rules,
-            strictest_mode=world.policy().strictest_mode,
-            bypass_forbidden=world.policy().bypass_forbidden,
-            fs_scope=_scope(world),
+            cwd=services.cwd,
+            model=await childs_model(_model(fork, options, services), started, services),
+            permission_mode=services.mode,
+            rules=services.policy().rules,
+            strictest_mode=services.policy().strictest_mode,
+            bypass_forbidden=services.policy().bypass_forbidden,
+            fs_scope=_scope(services),
             tools=[each for each in options.tools or () if not each.spec.child],
-            tool_names=fork.names(world.tools.specs()) if fork.narrows or options.tool_names is not None else None,
-            system_prompt=world.instructions,
+            tool_names=fork.names(services.tools.specs()) if fork.narrows or options.tool_names is not None else None,
+            system_prompt=services.instructions,
             append_system_prompt="",
-            parent=world.session,
+            parent=services.session,
             machine=None,
             extensions=(),
             owner=None,
-            taint=tuple(sorted(world.progress.consent.taint)),
+            taint=tuple(sorted(services.progress.grants.taint)),
             **_share(started, options),
         )
         opened: list[Session] = []
@@ -105,19 +105,19 @@ def child_opener(
     return open_child
 
 
-def _scope(world: Services) -> FsScope | None:
+def _scope(services: Services) -> FsScope | None:
     """The scope of a child: none where its mode implies what its parent's implied, so that it ends with the opening there too."""
-    progress = world.progress
-    return None if progress.scope_implied and progress.scope == implied_scope(world.mode) else progress.scope
+    progress = services.progress
+    return None if progress.scope_implied and progress.scope == implied_scope(services.mode) else progress.scope
 
 
-def _model(fork: SubagentPlan, options: Options, world: Services) -> str | Model:
+def _model(fork: SubagentPlan, options: Options, services: Services) -> str | Model:
     """What answers in a child: what its skill or agent wants, else what answers its parent."""
     if not fork.model:
-        return options.model or world.progress.model
+        return options.model or services.progress.model
     from backstay.skills.agents import resolve_model  # noqa: PLC0415 - few children name a model
 
-    return resolve_model(fork.model, world.progress.model)
+    return resolve_model(fork.model, services.progress.model)
 
 
 async def _asked_before(store: EventStore, started: ChildStarted) -> str | None:

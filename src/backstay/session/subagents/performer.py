@@ -19,24 +19,24 @@ AGENT: Final = "general-purpose"
 class RunChild:
     """One child session. Its id is derived from the call, so that a resume finds its log."""
 
-    def __init__(self, record: Recorded, world: Services) -> None:
+    def __init__(self, record: Recorded, services: Services) -> None:
         assert isinstance(record.event, ChildStarted)
         self._started = record.event
         self._id = record.id
-        self._world = world
+        self._services = services
         self._spent: Usage | None = None
         self._cost: int | None = None
         self._taint: tuple[Taint, ...] = ()
 
     async def run(self) -> Outcome:
         """Run the child to its end."""
-        if self._world.open_child is None:
+        if self._services.open_child is None:
             return self._finish(self._ended("failed", "This session cannot open child sessions."))
         if await self._is_lost():
             return self._finish(_unknown(self._started))
-        await fire_and_wait(self._world, "SubagentStart", self._started.child, matcher_value=AGENT)
-        finished = await self._world.open_child(self._started, self._tell)
-        await fire_and_wait(self._world, "SubagentStop", self._started.child, matcher_value=AGENT)
+        await fire_and_wait(self._services, "SubagentStart", self._started.child, matcher_value=AGENT)
+        finished = await self._services.open_child(self._started, self._tell)
+        await fire_and_wait(self._services, "SubagentStop", self._started.child, matcher_value=AGENT)
         return self._finish(finished)
 
     def stopped(self) -> Outcome:
@@ -60,12 +60,12 @@ class RunChild:
     async def _is_lost(self) -> bool:
         """Whether the child may have run before and its log is not there: begun anew, it could do everything a second time."""
         begun = any(
-            call.id == self._started.call and (call.lost or call.share) for call in self._world.state.progress.calls
+            call.id == self._started.call and (call.lost or call.share) for call in self._services.state.progress.calls
         )
         if not begun:
             return False
         try:
-            return (await self._world.store.meta(self._started.child)).seq == 0
+            return (await self._services.store.meta(self._started.child)).seq == 0
         except NoSession:
             return True
 

@@ -27,7 +27,7 @@ from backstay.ports import (
     ToolOutput,
 )
 from backstay.providers.wrapper import ModelAround
-from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.barrier import Fault, run_guarded
 from backstay.vocab.deltas import Delta
 from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Lease, Owner, SessionMeta, ToolSpec
@@ -172,7 +172,7 @@ class MortalProcess:
         """Do `work` until it ends or the process is killed; return what went wrong while it lived."""
         try:
             with anyio.fail_after(LONGEST_S):
-                fault = await guarded(self.owner.id, lambda: self._scoped(work))
+                fault = await run_guarded(self.owner.id, lambda: self._scoped(work))
         except TimeoutError:
             fault = Fault(where=self.owner.id, kind="Hung", message="It never came to an end.", trace="")
         self.alive = False
