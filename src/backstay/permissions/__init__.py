@@ -1,4 +1,4 @@
-"""The one policy point: may this call run?"""
+"""Permissions: decide whether a call may run. `judge_call` is the one policy point."""
 
 from backstay.permissions.call_site import fingerprint, rules_digest
 from backstay.permissions.judge import judge_call, rule_about

@@ -1,4 +1,4 @@
-"""Compare a rule that denies or asks with the arguments of a call, where no reader of paths, commands or addresses does it.
+"""Compare deny and ask rules with the arguments of a call that are no paths, commands or addresses.
 
 `Tool(name:pattern)` is about the argument of that name, at any depth; `Tool(pattern)` is about every text in the arguments.
 
@@ -34,7 +34,7 @@ _BLANK: Final = re.compile(r"\s")
 
 
 def matches_text(pattern: str, text: str, *, folds: bool = False) -> bool:
-    """Whether a text matches. `*` stands for any characters; a final ` *` or `:*` is a word boundary that the bare prefix matches too.
+    """Return whether a text matches. `*` is any characters; a final ` *` or `:*` is a word boundary that the bare prefix matches too.
 
     With `folds` capitals do not matter, and a final `:*` is also what it says: the names of a plugin begin with its own and a colon.
     """
@@ -155,12 +155,12 @@ def _values(args: Mapping[str, object], name: str) -> Iterator[_Value]:
 
 
 def _fold_name(name: str) -> str:
-    """A name as lenient tools compare it: `filePath` is `file_path`."""
+    """Return a name as lenient tools compare it: `filePath` is `file_path`."""
     return _BETWEEN.sub("", name).casefold()
 
 
 def _parse_json(text: str) -> object:
-    """The list or object that a text is in JSON, which some servers read by themselves; None when it is none."""
+    """Return the list or object that a text is in JSON, which some servers read by themselves; None when it is none."""
     if len(text) > MOST_TEXT or not text.lstrip().startswith(("[", "{")):
         return None
     try:
@@ -181,13 +181,13 @@ def _scalar(pattern: str, value: float) -> Match:
 
 
 def _path_rule(rule: Rule, pattern: str) -> Rule:
-    """The rule that a pattern would be for a file tool; a bare name holds for the working folder alone."""
+    """Return the rule that a pattern would be for a file tool; a bare name holds for the working folder alone."""
     named = not pattern or "/" in pattern or "\\" in pattern or pattern.startswith((".", "~"))
     return msgspec.structs.replace(rule, pattern=pattern if named else f"./{pattern}")
 
 
 def _matches_path(rule: Rule, text: str, call_site: CallSite) -> bool:
-    """Whether a text is another spelling of a path that a pattern covers: `./a`, `b/../a`, from the root, in other letters."""
+    """Return whether a text is another spelling of a path that a pattern covers: `./a`, `b/../a`, from the root, in other letters."""
     found = _FILE_URI.match(text)
     written = unquote(text[found.end() :]) if found else text
     if call_site.os == "windows":

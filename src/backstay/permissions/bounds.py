@@ -1,4 +1,4 @@
-"""How much of a call is looked at before it may run. What is larger is asked about: an answer must not keep a session waiting.
+"""Limits on the size of a call. A larger one is asked about, so that no verdict keeps a session waiting.
 
 Everything below grows in step with what it is given, so a limit on the size is a limit on the time.
 """
@@ -23,7 +23,7 @@ _BESIDE: Final = {"search": ("pattern", "glob")}
 
 
 def beyond(call: Call, form: Form) -> str:
-    """What about a call is too large to be looked at, and what to do instead; empty when nothing is."""
+    """Return what about a call is too large to be looked at, and what to do instead; empty when nothing is."""
     if found := _shape(call.args):
         return found
     match form.kind:
@@ -50,7 +50,7 @@ def _longer(call: Call, name: str, limit: int, advice: str) -> str:
 
 
 def _shape(args: dict[str, object]) -> str:
-    """What is too large about the arguments as a whole."""
+    """Return what is too large about the arguments as a whole."""
     size = values = 0
     layer: list[object] = [args]
     for _ in range(DEEPEST):

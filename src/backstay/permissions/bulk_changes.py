@@ -29,13 +29,13 @@ _NEVER: Final = (-1, -1, "")
 
 
 def programs_of(command: Command | None) -> list[tuple[str, Arguments]]:
-    """The programs that may do the work, with their arguments: behind `sudo` or `env`, each word may be the one."""
+    """Return the programs that may do the work, with their arguments: behind `sudo` or `env`, each word may be the one."""
     layers = command.layers if command is not None else ()
     return [((layer.words[0] or "").rpartition("/")[2], layer.words[1:]) for layer in layers if layer.words]
 
 
 def carries(name: str, rest: Arguments) -> bool:
-    """Whether a program puts whole folders or links somewhere."""
+    """Return whether a program puts whole folders or links somewhere."""
     if name in _COPIERS:
         return any(word is None or _keeps(word) for word in rest)
     if name in ("tar", "gtar", "bsdtar"):
@@ -66,7 +66,7 @@ class Moves:
             self._last = max(last for _, last, _ in self._filled_by.values())
 
     def find_filled_path(self, access: Access, number: int) -> str:
-        """The place that the command with this number opens after another has filled it; empty when there is none."""
+        """Return the place that the command with this number opens after another has filled it; empty when there is none."""
         if not access.known or not self._counts((self._first, self._last), number):
             return ""
         if self._by_link(access):
@@ -79,12 +79,12 @@ class Moves:
         return ""
 
     def _counts(self, filled: tuple[int, int], number: int) -> bool:
-        """Whether another command fills a place before the one with this number runs, or may run again; first and last are given."""
+        """Return whether another command fills a place before the one with this number runs, or may run again; first and last are given."""
         first, last = filled
         return 0 <= first < number or (self._again and last not in (number, -1))
 
     def _above(self, access: Access) -> list[str]:
-        """The path of an access and of each folder above it, which are all that it may lie in."""
+        """Return the path of an access and of each folder above it, which are all that it may lie in."""
         parts = plain(access.path, self._call_site.os).split("/")
         return ["", "/", *("/".join(parts[:end]) for end in range(2, len(parts) + 1))]
 
@@ -112,7 +112,7 @@ class Moves:
         return any(each.lexical.startswith(resolved.lexical + "/") for each in others)
 
     def _by_link(self, access: Access) -> bool:
-        """Whether a link lies on the way: what it leads to may be another thing once something was moved."""
+        """Return whether a link lies on the way: what it leads to may be another thing once something was moved."""
         start = f"{literal_folder(access.path)}/_" if access.glob else access.path
         resolved = locate(start, self._call_site)
         here = plain(self._call_site.cwd, self._call_site.os)
@@ -144,7 +144,7 @@ def _keeps(word: str) -> bool:
 
 
 def _is_mode(word: str | None, rest: tuple[str | None, ...]) -> bool:
-    """Whether a word of `tar` may say what it does: options, and the first word in the old style."""
+    """Return whether a word of `tar` may say what it does: options, and the first word in the old style."""
     if word is None:
         return True
     if word.startswith("--"):
@@ -185,7 +185,7 @@ _GREP_WORDS: Final = ("--recursive", "--dereference-recursive", "--directories")
 
 
 def is_deep(access: Access, command: Command | None) -> bool:
-    """Whether a command reads everything below a folder too."""
+    """Return whether a command reads everything below a folder too."""
     if command is None or access.kind != "read" or access.redirect or not command.layers:
         return False
     return access.deep or any(goes_below(*each) for each in programs_of(command))
@@ -193,7 +193,7 @@ def is_deep(access: Access, command: Command | None) -> bool:
 
 @lru_cache(maxsize=256)
 def goes_below(name: str, rest: Arguments) -> bool:
-    """Whether a program reads everything below a folder that it is given."""
+    """Return whether a program reads everything below a folder that it is given."""
     if name in _BY_NATURE or (name in ("cp", "gcp") and carries(name, rest)):
         return True
     if name in ("mv", "gmv"):
@@ -206,7 +206,7 @@ def goes_below(name: str, rest: Arguments) -> bool:
 
 
 def takes_all(access: Access, command: Command | None) -> bool:
-    """Whether a command takes away or replaces everything below a folder too."""
+    """Return whether a command takes away or replaces everything below a folder too."""
     if command is None:
         return False
     if access.rewrites == "tree":
@@ -222,12 +222,12 @@ def _is_recursive(rest: Arguments) -> bool:
 
 
 def git_searches(rest: Arguments) -> bool:
-    """Whether `git` with these arguments goes through the files of a folder."""
+    """Return whether `git` with these arguments goes through the files of a folder."""
     return "grep" in rest or any(word is not None and _begins(word, ("--no-index",)) for word in rest)
 
 
 def _options(rest: Arguments, valued: str) -> Iterator[tuple[str | None, str]]:
-    """Each option with what may be its value, clusters taken apart; None for a word that may be one."""
+    """Yield each option with what may be its value, clusters taken apart; None for a word that may be one."""
     for at, word in enumerate(rest):
         after = (rest[at + 1] if at + 1 < len(rest) else "") or ""
         if word is None:
@@ -253,7 +253,7 @@ def _grep_descends(option: str | None, value: str) -> bool:
 
 
 def _begins(word: str, names: tuple[str, ...]) -> bool:
-    """Whether a word is one of these options or the beginning of one."""
+    """Return whether a word is one of these options or the beginning of one."""
     return len(word) > 2 and any(name.startswith(word) for name in names)
 
 
@@ -273,14 +273,14 @@ _WIDE_CLASS: Final = re.compile(r"\[[!^]|a-z|:(?:alnum|alpha|lower|graph|print):
 
 
 def literal_folder(glob: str) -> str:
-    """The folder that a pattern starts at: what stands before its first wildcard."""
+    """Return the folder that a pattern starts at: what stands before its first wildcard."""
     parts = glob.split("/")
     wild = next((number for number, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
     return "/".join(parts[:wild])
 
 
 def describe_loss(context: JudgeContext, glob: str) -> str:
-    """What a removal of all that a pattern stands for would take: the contents of a dear folder, or folders of the root."""
+    """Return what a removal of all that a pattern stands for would take: the contents of a dear folder, or folders of the root."""
     start = literal_folder(glob)
     resolved = context.locate(start or "/")
     if "/" in resolved.both:
@@ -291,7 +291,7 @@ def describe_loss(context: JudgeContext, glob: str) -> str:
 
 
 def is_picked(command: Command | None, resolved: ResolvedPath, context: JudgeContext) -> bool:
-    """Whether `find` removes only what some test picks, in the working folder and not in one above it or of the system."""
+    """Return whether `find` removes only what some test picks, in the working folder and not in one above it or of the system."""
     if command is None or not command.layers:
         return False
     words = [word or "" for word in command.layers[-1].words]
@@ -300,7 +300,7 @@ def is_picked(command: Command | None, resolved: ResolvedPath, context: JudgeCon
 
 
 def may_pick(command: Command | None, path: str, rule: str) -> bool:
-    """Whether a removal that reaches a path may take it or what is below it: `find` takes only what its tests let through."""
+    """Return whether a removal that reaches a path may take it or what is below it: `find` takes only what its tests let through."""
     words = [word or "" for word in command.layers[-1].words] if command is not None and command.layers else [""]
     if not words[0].endswith("find") or "-delete" not in words:
         return True
@@ -311,7 +311,7 @@ def may_pick(command: Command | None, path: str, rule: str) -> bool:
 
 
 def _lets_through(tests: list[str], path: str) -> bool:
-    """Whether a file may pass tests that must all hold. A test that is not understood lets everything through."""
+    """Return whether a file may pass tests that must all hold. A test that is not understood lets everything through."""
     if "-empty" in tests and "-type" in tests and "d" in tests:
         return False
     return all(
@@ -331,7 +331,7 @@ def _from_here(pattern: str) -> str:
 
 
 def _is_wide(part: str) -> bool:
-    """Whether a part of a pattern may stand for every name, or nearly."""
+    """Return whether a part of a pattern may stand for every name, or nearly."""
     seen = _CLASS.sub(lambda found: "*" if _WIDE_CLASS.search(found[0]) else "x", part)
     return set(seen) <= set("*.?")
 
@@ -364,7 +364,7 @@ def _picks(words: list[str], resolved: ResolvedPath) -> bool:
 
 
 def _has_literal(pattern: str, *, regex: bool) -> bool:
-    """Whether a pattern asks for at least one letter or digit."""
+    """Return whether a pattern asks for at least one letter or digit."""
     text = _CLASS.sub("", pattern)
     if regex:
         text = re.sub(r"\\\w|.[*?]|\{[^}]*\}", "", text)

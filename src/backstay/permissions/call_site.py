@@ -1,4 +1,4 @@
-"""What a call would do, as the policy sees it: where it happens, the commands it runs, the files it touches.
+"""The values that the policy judges: the call site, file accesses, commands and scripts.
 
 `permissions/shell/` fills them from the call, `sandbox/resolve_paths.py` from the file system; `permissions/judge.py` decides about them.
 """
@@ -116,7 +116,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fingerprint(name: str, args: str) -> str:
-    """What binds a grant to exactly this call: the tool's name and a digest of its arguments."""
+    """Return what binds a grant to exactly this call: the tool's name and a digest of its arguments."""
     try:
         canonical = msgspec.json.encode(msgspec.json.decode(args), order="deterministic")
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -125,5 +125,5 @@ def fingerprint(name: str, args: str) -> str:
 
 
 def rules_digest(rules: Sequence[Rule]) -> str:
-    """A short name for a set of rules."""
+    """Return a short name for a set of rules."""
     return hashlib.sha256(msgspec.json.encode(tuple(rules))).hexdigest()[:12] if rules else ""

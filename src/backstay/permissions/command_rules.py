@@ -29,7 +29,7 @@ _NAMES: Final = re.compile(r"[\w./+-]+")
 
 
 def may_run(command: Command, program: str) -> bool:
-    """Whether a command may start a program that one of its words names."""
+    """Return whether a command may start a program that one of its words names."""
     return command.does == "runs" and any(_may_run(layer, program) for layer in command.layers)
 
 
@@ -49,7 +49,7 @@ def _may_run(layer: Layer, program: str) -> bool:
 
 
 def _is_given(before: str, word: str, program: str) -> bool:
-    """Whether a word is, or ends in, a text that an option or a setting may have run: `--tree-filter 'rm x'`, `SHELL=rm`."""
+    """Return whether a word is, or ends in, a text that an option or a setting may have run: `--tree-filter 'rm x'`, `SHELL=rm`."""
     if before in _MESSAGES:
         return False
     parts = [part for part in re.split(r"[=:]+", word)[1:] if part]
@@ -61,7 +61,7 @@ def _is_given(before: str, word: str, program: str) -> bool:
 
 
 def _first(word: str) -> str:
-    """The program of a text that a shell may be given; the word itself when it is one."""
+    """Return the program of a text that a shell may be given; the word itself when it is one."""
     return next(iter(word.lstrip(" !").split(maxsplit=1)), "")
 
 
@@ -110,21 +110,21 @@ class CommandPattern(Struct, frozen=True):
     """The first word, when it is spelled out: most rules are about other programs, which is told at once."""
 
     def covers(self, layer: Layer) -> bool:
-        """Whether a program and its arguments match, as words or as written."""
+        """Return whether a program and its arguments match, as words or as written."""
         return self.covers_words(layer.words) or self.covers_text(layer.text)
 
     def covers_words(self, words: tuple[str | None, ...]) -> bool:
-        """Whether words match; one that is not known is covered by a wildcard alone."""
+        """Return whether words match; one that is not known is covered by a wildcard alone."""
         joined = _GAP.join(_UNKNOWN if word is None else word for word in words)
         return any(star_match(pieces, joined) for pieces in self.vector)
 
     def covers_text(self, text: str) -> bool:
-        """Whether a text matches as written; blanks count as one."""
+        """Return whether a text matches as written; blanks count as one."""
         plain = " ".join(text.split())
         return any(star_match(pieces, plain) for pieces in self.text)
 
     def vouches_for(self, layer: Layer) -> bool:
-        """Whether a program and its arguments match, and no wildcard behind a slash stands for a way out by `..`."""
+        """Return whether a program and its arguments match, and no wildcard behind a slash stands for a way out by `..`."""
         if not self.bounded or not _climbs(layer):
             return self.covers(layer)
         joined = _GAP.join(_UNKNOWN if word is None else word for word in layer.words)
@@ -136,12 +136,12 @@ class CommandPattern(Struct, frozen=True):
         return any(map(any, map(_bounds, self.text)))
 
     def may_cover(self, words: tuple[str | None, ...]) -> bool:
-        """Whether words could match, whatever those are that are not known."""
+        """Return whether words could match, whatever those are that are not known."""
         theirs = _tokens(words)
         return any(meets(_wild(pieces), theirs) for pieces in self.vector)
 
     def equals(self, text: str) -> bool:
-        """Whether it is this very text."""
+        """Return whether it is this very text."""
         return self.raw == text.strip()
 
 
@@ -174,7 +174,7 @@ def _bounds(pieces: Pieces) -> list[bool]:
 
 
 def _keeps_below(pieces: Pieces, text: str) -> bool:
-    """Whether words match, and no wildcard that goes on with a path stands for a part that leads above."""
+    """Return whether words match, and no wildcard that goes on with a path stands for a part that leads above."""
     spans = star_spans(pieces, text)
     if spans is None:
         return False
@@ -191,7 +191,7 @@ def _ends(pieces: Pieces, gaps: str, tail: bool) -> tuple[Pieces, ...]:
 
 
 def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
-    """Whether a rule that forbids or asks is about a script: any command, at any layer, by any name.
+    """Return whether a rule that forbids or asks is about a script: any command, at any layer, by any name.
 
     In a text whose reading is not certain, a rule may be about each program whose name stands somewhere in it.
     """
@@ -222,7 +222,7 @@ def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
 
 
 def _names(text: str, program: str, *, folds: bool) -> bool:
-    """Whether a program may be named in a text, however it is quoted; one that a rule leaves open may be any."""
+    """Return whether a program may be named in a text, however it is quoted; one that a rule leaves open may be any."""
     bare = _QUOTING.sub("", text)
     name = program.rpartition("/")[2]
     return (
@@ -231,7 +231,7 @@ def _names(text: str, program: str, *, folds: bool) -> bool:
 
 
 def find_allowance(rule: Rule, command: Command, script: Script, text: str) -> Allowance:
-    """What a rule that allows says for a command.
+    """Return what a rule that allows says for a command.
 
     The outermost program counts, or one behind programs that change nothing about what they run. An assignment that steers a program
     is not looked past. A command that only an exact rule may allow needs one.
@@ -284,12 +284,12 @@ def _about(pattern: CommandPattern, layer: Layer, *, folds: bool) -> Match:
 
 
 def _may_expand(word: str | None) -> bool:
-    """Whether the shell may put a name in the place of a word."""
+    """Return whether the shell may put a name in the place of a word."""
     return word is not None and len(word) <= _LONGEST_WILD and _WILD.search(word) is not None
 
 
 def _spellings(words: tuple[str | None, ...], *, folds: bool) -> Iterator[tuple[str | None, ...]]:
-    """A command by the name of its program alone, as a system that folds names finds it, and without options before what it is to do."""
+    """Yield other spellings of a command: the bare name of its program, folded letters, no options before the subcommand."""
     program, *rest = words
     yield words
     if program is None:
@@ -304,7 +304,7 @@ def _spellings(words: tuple[str | None, ...], *, folds: bool) -> Iterator[tuple[
 
 
 def _after_options(rest: list[str | None]) -> Iterator[int]:
-    """Where a subcommand may begin, as in `git -C . push`: after leading options, each of which may have a value."""
+    """Yield where a subcommand may begin, as in `git -C . push`: after leading options, each of which may have a value."""
     for at, word in enumerate(rest):
         option = word is not None and word.startswith("-")
         before = rest[at - 1] if at else None
@@ -329,7 +329,7 @@ def _wild(pieces: Pieces) -> Tokens:
 
 
 def _words(prefix: str, wide: bool) -> Pieces | None:
-    """The words of a pattern with gaps between them, quotes removed, split at its wildcards; None when its quotes do not close."""
+    """Return the words of a pattern with gaps between them, quotes removed, split at its wildcards; None when its quotes do not close."""
     pieces = [""]
     quote = ""
     at = 0

@@ -1,4 +1,4 @@
-"""A call before the policy: what is asked for, where, and under which rules."""
+"""What one judgement looks at: the call, its site, the rules, mode and scope."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from backstay.vocab.specs import FsScope, Mode
 
 
 class JudgeContext(msgspec.Struct, frozen=True):
-    """All that the parts of the policy look at."""
+    """The arguments that all parts of the policy share."""
 
     call: Call
     form: Form
@@ -21,7 +21,7 @@ class JudgeContext(msgspec.Struct, frozen=True):
     resolved_paths: dict[str, ResolvedPath] = {}
 
     def locate(self, path: str) -> ResolvedPath:
-        """Where a path of the call is; found once."""
+        """Return where a path of the call is; found once."""
         resolved = self.resolved_paths.get(path)
         if resolved is None:
             resolved = self.resolved_paths[path] = locate(path, self.call_site)

@@ -1,4 +1,4 @@
-"""Lists that people may want to look at and extend: each is a file of its own beside this one."""
+"""Read the lists of this package that people may want to see and extend: `*.toml` beside this file."""
 
 from functools import cache
 from typing import Any, Literal

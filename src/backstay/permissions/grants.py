@@ -1,4 +1,4 @@
-"""What a session may do without asking again, and what it has met. Read from the whole log; no rewind takes it back."""
+"""Fold the grants and the taint of a session from the whole log; no rewind takes taint back."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""The one policy point: may this call run?
+"""Decide whether a call may run: the one policy point.
 
 Every call passes here: of built-in tools, of MCP servers and plugins, of children, rewritten by a hook or by the person. Order: hooks,
-deny, ask, what plan denies, allow, the mode's default; a deny is final, whoever says it. What is found about each part of a call is
+deny, ask, what plan denies, allow, the mode's default; every deny is final. What is found about each part of a call is
 collected first; then mode, hook and grants answer the questions that they may answer; what is left decides.
 """
 
@@ -39,7 +39,7 @@ _SEPARATORS: Final = re.compile(r"[/\\]")
 
 
 def judge_other(context: JudgeContext, text: str | None) -> list[Finding]:
-    """What the policy says about a call by its tool, and by the one argument that a pattern may be about."""
+    """Return what the policy says about a call by its tool, and by the one argument that a pattern may be about."""
     name = context.call.tool.name
     ruled = [finding for finding in (_judge_by_pattern(context, text),) if finding is not None]
     if context.form.kind == "person":
@@ -52,7 +52,7 @@ def judge_other(context: JudgeContext, text: str | None) -> list[Finding]:
 
 
 def _judge_by_pattern(context: JudgeContext, text: str | None) -> Finding | None:
-    """Rules that deny or ask about a child or a skill by its name."""
+    """Apply the rules that deny or ask about a subagent or a skill by its name."""
     name = context.call.tool.name
     if not context.form.is_read:
         return None  # its arguments were compared already
@@ -94,12 +94,12 @@ def _covers(pattern: str, context: JudgeContext, text: str) -> bool:
 
 
 def _climbs(text: str) -> bool:
-    """Whether a text may be a path with a way out of what a pattern seems to name."""
+    """Return whether a text may be a path with a way out of what a pattern seems to name."""
     return ".." in _SEPARATORS.split(text)
 
 
 def _skill_text(context: JudgeContext, text: str) -> str:
-    """A skill's name with what it is given, as rules write it: `Skill(deploy staging)`."""
+    """Return a skill's name with what it is given, as rules write it: `Skill(deploy staging)`."""
     given = context.call.args.get("args")
     return f"{text} {given}" if context.form.kind == "skill" and isinstance(given, str) and given else text
 
@@ -136,7 +136,7 @@ def _by_kind(context: JudgeContext) -> Finding:
 
 
 def taints_of_call(context: JudgeContext, script: Script | None) -> dict[Taint, str]:
-    """The taints of one call, and what brings each, in words."""
+    """Return the taints of one call, and what brings each, in words."""
     tool = context.call.tool
     found: dict[Taint, str] = dict.fromkeys(tool.taints, f"the tool {tool.name}")
     kind = context.form.kind
@@ -177,7 +177,7 @@ def _name_program(command: Command) -> str:
 
 
 def _shows_named(context: JudgeContext, access: Access) -> bool:
-    """Whether a search would show a sensitive file below a folder because a rule of the person names it."""
+    """Return whether a search would show a sensitive file below a folder because a rule of the person names it."""
     folder, side = context.locate(access.path).lexical, context.rules.allow
     looks_at_hidden = bool(context.call.args.get("hidden") or context.call.args.get("glob"))
     rules = [rule for rule in (*side.reads, *side.edits) if rule.source not in ("project", "local", "default")]
@@ -207,7 +207,7 @@ def _taints_of_files(context: JudgeContext, accesses: Iterable[Access], command:
 
 
 def _shows_sensitive(context: JudgeContext, access: Access, command: Command | None) -> bool:
-    """Whether a command reads something sensitive that it does not name, or may."""
+    """Return whether a command reads something sensitive that it does not name, or may."""
     search = search_of(access, command, context.call_site)
     below = read_by(search, context.call_site) if search is not None else ()
     named = context.call_site.globs.get(access.path) if access.glob else ()
@@ -232,12 +232,12 @@ class Consents(msgspec.Struct, frozen=True):
 
 
 def resolve_asks(findings: list[Finding], consents: Consents) -> list[Finding]:
-    """Answer each question that somebody may answer. What is denied stays denied."""
+    """Answer the questions that the mode, a hook, a grant or an approval may answer. Denials stay."""
     return [finding if finding.decision != "ask" else _answer(finding, consents) for finding in findings]
 
 
 def conclude(context: JudgeContext, settled: list[Finding], taints: frozenset[Taint]) -> Verdict:
-    """The verdict: the strictest of what is left."""
+    """Return the verdict: the strictest of what is left."""
     last = strictest(settled or [_NOTHING])
     decision, detail, reason = last.decision, last.detail, last.reason
     asks = decision == "ask"
@@ -275,7 +275,7 @@ def _parts(settled: list[Finding]) -> tuple[Part, ...]:
 
 
 def _offers(settled: list[Finding]) -> tuple[str, ...]:
-    """One rule for each question; none when a question cannot be answered by a rule, or when they are too many to look at."""
+    """Return one rule for each question; none when a rule cannot answer one of them, or when they are too many to look at."""
     offers: dict[str, None] = {}
     for finding in settled:
         if finding.decision == "ask":
@@ -296,7 +296,7 @@ _CONTENT_KEYS: Final = frozenset(
 
 
 def find_hidden_text(args: dict[str, object]) -> str:
-    """What is hidden in the arguments of a call, in words; empty when nothing is."""
+    """Return what is hidden in the arguments of a call, in words; empty when nothing is."""
     for key, content in args.items():
         pattern = _CONTENT if key in _CONTENT_KEYS else HIDDEN
         for text in texts_in(content):
@@ -358,14 +358,14 @@ def _judge_parts(context: JudgeContext, script: Script | None, consents: Consent
 
 
 def findings_about(context: JudgeContext, script: Script | None) -> list[Finding]:
-    """What the rules and the mode say about each part of a call; `script` is the command of one that has a command."""
+    """Return what the rules and the mode say about each part of a call; `script` is the command of one that has a command."""
     if words := beyond(context.call, context.form):
         return [*_judge_by_name(context, whole=True), _too_large(context, words)]
     return [*_judge_by_name(context), *_judge_by_kind(context, script)]
 
 
 def _missing(context: JudgeContext, script: Script | None, settled: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
-    """Rules that could answer all questions about a call if the person wrote them; none that are too many to look at."""
+    """Yield rules that would answer all questions about a call if the person wrote them; none that are too many to look at."""
     asked = [finding for finding in settled if finding.decision == "ask"]
     if any(finding.hold == "hard" for finding in asked):
         return
@@ -380,7 +380,7 @@ def _missing(context: JudgeContext, script: Script | None, settled: Sequence[Fin
 
 
 def _naming(context: JudgeContext, script: Script | None) -> Iterator[str]:
-    """Rules that name the sensitive files of a call, which no wider rule allows."""
+    """Return rules that name the sensitive files of a call, which no wider rule allows."""
     touched: Iterable[tuple[Access, Command | None]]
     if script is not None:
         touched = ((access, command) for command in script.commands for access in command.accesses)
@@ -410,7 +410,7 @@ def _fingerprint(call: Call) -> str:
 
 
 def script_of(context: JudgeContext) -> Script | None:
-    """The command of a call that has one, read; None when it is too long to be read."""
+    """Return the command of a call that has one, read; None when it is too long to be read."""
     text = text_of(context.call, context.form) if context.form.kind == "shell" else None
     if text is None or beyond(context.call, context.form):
         return None
@@ -420,7 +420,7 @@ def script_of(context: JudgeContext) -> Script | None:
 
 
 def _judge_by_name(context: JudgeContext, *, whole: bool = False) -> list[Finding]:
-    """Rules that deny or ask about every call of a tool, or about its arguments. With `whole`, only the former."""
+    """Apply the rules that deny or ask about every call of a tool, or about its arguments. With `whole`, only the former."""
     sides = [
         (naming(side, context.call.tool.name) if side.every else ()) for side in (context.rules.deny, context.rules.ask)
     ]
@@ -476,7 +476,7 @@ def _unclear(context: JudgeContext) -> Finding:
 
 
 def _too_large(context: JudgeContext, words: str) -> Finding:
-    """What is denied or asked about may be in it; where nothing is, whoever bypasses permissions may run it."""
+    """Ask about a call too large to judge; bypassing answers that only where no rule denies or asks."""
     side = context.rules
     about = side.guards or any(naming(each, context.call.tool.name) for each in (side.deny, side.ask))
     held: Hold = "hard" if about or context.mode == "plan" else "firm"
@@ -500,7 +500,7 @@ def _judge_hook(context: JudgeContext, hook: HookVerdict | None) -> list[Finding
 
 
 def rule_about(rule_text: str, tool: str, args: Mapping[str, object], call_site: CallSite) -> bool:
-    """Whether a rule, as it is written, is about a call. What cannot be read or told is a yes.
+    """Return whether a rule, as it is written, is about a call. What cannot be read or told is a yes.
 
     It is read as one that denies would be: at every layer of a command, for every file that a command touches, in any spelling.
     """

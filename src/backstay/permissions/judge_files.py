@@ -1,6 +1,6 @@
-"""Files that a call would touch: may it?
+"""Judge the files that a call would touch.
 
-Every access is judged, whoever makes it: a file tool, a redirect, an operand of a program. Allowing a command does not allow what it
+Every access is judged: of a file tool, a redirect, an operand of a program. Allowing a command does not allow what it
 writes to.
 """
 
@@ -73,7 +73,7 @@ class FileAccess(msgspec.Struct, frozen=True):
 
 
 def judge_access(context: JudgeContext, file: FileAccess) -> Finding:
-    """What the policy says about one access."""
+    """Return what the policy says about one access."""
     access = file.access
     if not access.known:
         return _unknown(context, file)
@@ -86,7 +86,7 @@ def judge_access(context: JudgeContext, file: FileAccess) -> Finding:
 
 
 def _elsewhere(context: JudgeContext, file: FileAccess) -> list[Finding]:
-    """The file that `git show REVISION:path` means when the working folder is not the root of the repository."""
+    """Return the file that `git show REVISION:path` means when the working folder is not the root of the repository."""
     meant = from_the_root(file.access, file.command, context.call_site)
     found = context.call_site.globs.get(meant) if meant else ()
     if found is None and not context.call_site.described:
@@ -95,14 +95,14 @@ def _elsewhere(context: JudgeContext, file: FileAccess) -> list[Finding]:
 
 
 def _free(file: FileAccess) -> Collection[str]:
-    """The devices that anybody may use. Those of a tool that reads files would be our own."""
+    """Return the devices that anybody may use. Those of a tool that reads files would be our own."""
     if file.by_tool:
         return ("/dev/null",)
     return FREE if file.changes else FREE_TO_READ
 
 
 def _judge_path(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> Finding:
-    """Deny, what is critical, plan, ask, what is sensitive, protected or odd, allow, the mode: in this order."""
+    """Judge one path: denials, critical removals, plan, questions, special places, permissions, the mode; in this order.
     if "\x00" in file.access.path:
         return Finding(file.what, "deny", "arguments", "a path with a NUL byte in it names no file: leave it out")
     if denied := _find_rule(context.rules.deny, context, file, resolved):
@@ -223,12 +223,12 @@ def _unknown(context: JudgeContext, file: FileAccess) -> Finding:
 
 
 def _is_fed(file: FileAccess) -> bool:
-    """Whether `xargs` gives the program its operands: a rule for the program says nothing about files that nobody has seen."""
+    """Return whether `xargs` gives the program its operands: a rule for the program does not cover files that are not named."""
     return file.command is not None and any((layer.words[0] or "").endswith("xargs") for layer in file.command.layers)
 
 
 def _judge_glob(context: JudgeContext, file: FileAccess) -> Finding:
-    """A pattern that the shell expands: every file that it matched, or what it could match."""
+    """Return a pattern that the shell expands: every file that it matched, or what it could match."""
     access = file.access
     seen = context.call_site.globs.get(access.path, context.call_site.globs.get(glob_of_handed_files(access)))
     found = seen or ()
@@ -254,7 +254,7 @@ def _judge_glob(context: JudgeContext, file: FileAccess) -> Finding:
 
 
 def _unseen(context: JudgeContext, file: FileAccess) -> Finding:
-    """A pattern that nobody could look up: a link may be among what it matches, to anywhere."""
+    """Judge a pattern that was not looked up: what it matches may be a link to anywhere."""
     held: Hold = "hard" if _path_rules(context) else "firm"
     detail = f"what {file.access.written!r} stands for is too much to be looked at, or not read alike by every shell"
     return Finding(file.what, "ask", "path", detail, held)
@@ -292,7 +292,7 @@ def _behind(context: JudgeContext, file: FileAccess, start: str) -> Finding:
 
 
 def _reaches_denied(context: JudgeContext, file: FileAccess) -> Finding | None:
-    """A command that reads, takes away or replaces all of a folder in which something is denied.
+    """Return a command that reads, takes away or replaces all of a folder in which something is denied.
 
     The search tools leave that out by themselves.
     """
@@ -314,7 +314,7 @@ def _reaches_denied(context: JudgeContext, file: FileAccess) -> Finding | None:
 
 
 def _reaches_sensitive(context: JudgeContext, file: FileAccess) -> Finding | None:
-    """A command that reads all of a folder in which something sensitive is; the search tools leave that out by themselves."""
+    """Return a command that reads all of a folder in which something sensitive is; the search tools leave that out by themselves."""
     search = search_of(file.access, file.command, context.call_site)
     found = read_by(search, context.call_site) if search is not None else ()
     if found is None:
@@ -329,12 +329,12 @@ def _reaches_sensitive(context: JudgeContext, file: FileAccess) -> Finding | Non
 
 
 def _is_kept(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> bool:
-    """Whether no rule of the person names a file that was found. A link that leads to a sensitive one is named by none."""
+    """Return whether no rule of the person names a file that was found. A link that leads to a sensitive one is named by none."""
     return not (sensitive(resolved.all, context.call_site) and _is_named_by_rule(context, file, resolved))
 
 
 def _find_rule(side: Side, context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> Rule | None:
-    """The rule that forbids an access or asks about it. One about reading a file is about writing it too."""
+    """Return the rule that forbids an access or asks about it. One about reading a file is about writing it too."""
     rules = _about(side, file)
     found = forbids(rules, resolved, context.call_site) if rules else None
     if found is not None or file.by_tool or file.access.kind == "list":
@@ -363,7 +363,7 @@ def _own_rule(context: JudgeContext, file: FileAccess) -> Rule | None:
 
 
 def _is_named_by_rule(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> bool:
-    """Whether the person's own rules allow a sensitive file by naming it; a wide pattern does not."""
+    """Return whether the person's own rules allow a sensitive file by naming it; a wide pattern does not."""
     side = context.rules.allow
     rules = side.edits if file.changes else (*side.reads, *side.edits)
     naming = [

@@ -1,4 +1,4 @@
-"""Shell commands: every one of a script must be allowed, by a rule or because it only reads; every file that it touches too."""
+"""Judge shell scripts: every command must be allowed, by a rule or because it only reads, and every file that it touches."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def _paths_made_by(command: Command, context: JudgeContext) -> list[str]:
 
 
 def _run_by(command: Command, context: JudgeContext) -> list[str]:
-    """The files that a command runs: a program by its path, the script that a shell is given."""
+    """Return the files that a command runs: a program by its path, the script that a shell is given."""
     programs = [layer.words[0] for layer in command.layers if layer.words and layer.words[0]]
     paths = [absolute(program, context.call_site) for program in programs if "/" in program]
     if _SHELLS.intersection(map(_base, programs)):
@@ -67,7 +67,7 @@ _STRENGTH: Final[tuple[Allowance, ...]] = ("no", "rule", "bare", "whole")
 
 
 def judge_script(context: JudgeContext, text: str, script: Script) -> list[Finding]:
-    """What the policy says about each command and each access of a script."""
+    """Return what the policy says about each command and each access of a script."""
     findings = [
         *_judge_by_rules(context, text, script),
         *_unread(context, text, script),
@@ -94,7 +94,7 @@ def judge_script(context: JudgeContext, text: str, script: Script) -> list[Findi
 
 
 def _judge_handed_text(context: JudgeContext, script: Script) -> Iterator[Finding]:
-    """What a text does that a program may hand to a shell: critical removals are denied, what a rule is about is asked for."""
+    """Yield what a text does that a program may hand to a shell: critical removals are denied, what a rule is about is asked for."""
     for command in script.handed:
         for access in command.accesses:
             found = judge_access(context, FileAccess(access, command))
@@ -105,7 +105,7 @@ def _judge_handed_text(context: JudgeContext, script: Script) -> Iterator[Findin
 
 
 def _stale(context: JudgeContext, file: FileAccess, place: str, *, linked: bool) -> list[Finding]:
-    """A file below a place that the script itself fills: it may be a link to anywhere, or what is denied by another name."""
+    """Return a file below a place that the script itself fills: it may be a link to anywhere, or what is denied by another name."""
     if linked and file.access.kind == "remove":
         detail = f"what it removes is not known before it runs: the command itself makes a link at {place!r}"
         return [Finding(file.what, "ask", "critical", detail, "hard")]
@@ -118,7 +118,7 @@ def _stale(context: JudgeContext, file: FileAccess, place: str, *, linked: bool)
 
 
 def _judge_by_rules(context: JudgeContext, text: str, script: Script) -> list[Finding]:
-    """Rules that deny or ask, looked for at every layer."""
+    """Apply the rules that deny or ask, at every layer."""
     findings = []
     folds = context.call_site.os != "linux"
     for rule in context.rules.deny.shell:
@@ -135,7 +135,7 @@ def _judge_by_rules(context: JudgeContext, text: str, script: Script) -> list[Fi
 
 
 def _unread(context: JudgeContext, text: str, script: Script) -> list[Finding]:
-    """A script that cannot be read with certainty may hold anything that is denied."""
+    """Return a script that cannot be read with certainty may hold anything that is denied."""
     if not script.problem or (_is_spelled_out(context, text) and not context.rules.guards):
         return []
     held: Hold = "hard" if context.rules.guards else "soft"
@@ -179,7 +179,7 @@ def _judge_command(
 
 
 def _is_meant(command: Command, allowance: Allowance) -> bool:
-    """Whether a rule that covers an opaque command was written for that: it names a program that is there to run others."""
+    """Return whether a rule that covers an opaque command was written for that: it names a program that is there to run others."""
     program = command.layers[0].words[0] if command.layers and command.layers[0].words else None
     return allowance == "whole" or (allowance != "no" and program in _RUNNERS)
 
@@ -200,7 +200,7 @@ def _by_deed(context: JudgeContext, command: Command, what: str, outside: str) -
 
 
 def _ask_unproved(command: Command | None, what: str, outside: str) -> Finding:
-    """Ask about a command of which nobody has shown that it only reads, or only edits."""
+    """Ask about a command that is not proved to only read or only edit."""
     if outside or command is None:
         return Finding(what, "ask", "shell", f"it is not plain enough to be allowed unasked: {outside}", "soft")
     return Finding(what, "ask", "mode", f"it runs a program{_why(command)}", "soft", command_offers(command))

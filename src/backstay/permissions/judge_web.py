@@ -1,4 +1,4 @@
-"""Calls that go to the web: which host, and may it?"""
+"""Judge calls that go to the web, by their host."""
 
 import ipaddress
 import re
@@ -61,7 +61,7 @@ def read_url(url: str) -> Target:
 
 
 def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
-    """Whether a rule allows a host: by naming it, or among any others."""
+    """Return whether a rule allows a host: by naming it, or among any others."""
     if rule.pattern is None:
         return "any"
     pattern = _domain(rule.pattern)
@@ -73,13 +73,13 @@ def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
 
 
 def _encode_name(pattern: str) -> str:
-    """A name as it goes over the wire. Only this way round says something: many spellings are read as one name."""
+    """Return a name as it goes over the wire. Only this way round says something: many spellings are read as one name."""
     labels = pattern.split(".")
     return ".".join(each if each.isascii() else f"xn--{each.encode('punycode').decode()}" for each in labels)
 
 
 def forbids_host(rule: Rule, url: str, target: Target) -> bool:
-    """Whether a rule is about any host that the URL could be taken for, or about the URL as written."""
+    """Return whether a rule is about any host that the URL could be taken for, or about the URL as written."""
     if rule.pattern is None:
         return True
     pattern = _domain(rule.pattern)
@@ -95,7 +95,7 @@ def _domain(pattern: str) -> str | None:
 
 
 def _covers_host(pattern: str, host: str) -> bool:
-    """`*.x` stands for any depth below x; a `*` anywhere else for one label or a part of it."""
+    """Return whether a pattern covers a host: `*.x` stands for any depth below x, a `*` anywhere else for one label or a part of it."""
     if pattern == "*":
         return True
     wanted, labels = pattern.split("."), host.split(".")
@@ -110,14 +110,14 @@ def _covers_host(pattern: str, host: str) -> bool:
 
 
 def _readings(url: str) -> tuple[str, ...]:
-    """Every host that a URL could be taken for, as it stands and with what programs make of letters, escapes and dots."""
+    """Return every host that a URL could be taken for, as it stands and with what programs make of letters, escapes and dots."""
     found = [*_loose_hosts(url), *_loose_hosts(_clean(url))]
     names = [form for host in found for form in (host, _clean(host).strip("."), _spell_out(host))]
     return tuple(dict.fromkeys(_canonical(name) for name in names if name))
 
 
 def _worst(url: str) -> Standing:
-    """The standing of an address that is not plain: that of the least public host which it may go to."""
+    """Return the standing of an address that is not plain: that of the least public host which it may go to."""
     found = {_standing(each) for text in (url, _clean(url)) for each in _loose_hosts(text, users=False)}
     return next((each for each in _BY_CARE if each in found), "private")
 
@@ -133,7 +133,7 @@ def _clean(text: str) -> str:
 
 
 def _spell_out(host: str) -> str:
-    """A host with its encoded labels in the script that they stand for."""
+    """Return a host with its encoded labels in the script that they stand for."""
     if "xn--" not in host.lower():
         return ""
     labels = []
@@ -146,7 +146,7 @@ def _spell_out(host: str) -> str:
 
 
 def _loose_hosts(url: str, *, users: bool = True) -> list[str]:
-    """Every host that some reader would find; with `users` also what stands before an `@`."""
+    """Return every host that some reader would find; with `users` also what stands before an `@`."""
     text = re.sub(r"[\t\r\n]", "", url.strip()).replace("\uff0e", ".").replace("\u3002", ".").replace("\uff61", ".")
     found = re.match(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?[/\\]*([^/?#]*)", text)
     hosts = []
@@ -158,7 +158,7 @@ def _loose_hosts(url: str, *, users: bool = True) -> list[str]:
 
 
 def _canonical(host: str) -> str:
-    """A host as rules compare it: lower case, no final dot, numbers spelled out."""
+    """Return a host as rules compare it: lower case, no final dot, numbers spelled out."""
     name = host.lower().strip()
     name = name[:-1] if name.endswith(".") and not name.endswith("..") else name
     if name.startswith("["):
@@ -170,7 +170,7 @@ def _canonical(host: str) -> str:
 
 
 def _read(name: str) -> str:
-    """A name as a resolver reads it: the old ways to write an IPv4 address are that address."""
+    """Return a name as a resolver reads it: the old ways to write an IPv4 address are that address."""
     try:
         return str(read_host(name))
     except EgressRefused:
@@ -197,7 +197,7 @@ def _is_number(host: str) -> bool:
 
 
 def _standing(host: str) -> Standing:
-    """Where a host stands that is written as `host`: as the guard of what goes out sees it."""
+    """Return where a host stands that is written as `host`: as the guard of what goes out sees it."""
     try:
         found = read_host(host)
     except EgressRefused:
@@ -210,7 +210,7 @@ def _standing(host: str) -> Standing:
 
 
 def judge_fetch(context: JudgeContext, url: str) -> Finding:
-    """What the policy says about a URL."""
+    """Return what the policy says about a URL."""
     what, target = f"fetches {url[:200]}", read_url(url)
     for rule in _about(context, context.rules.deny):
         if forbids_host(rule, url, target):
@@ -237,7 +237,7 @@ def judge_fetch(context: JudgeContext, url: str) -> Finding:
 
 
 def judge_lookup(context: JudgeContext, query: str | None) -> Finding:
-    """What the policy says about a search on the web: what is looked for leaves the machine."""
+    """Return what the policy says about a search on the web: what is looked for leaves the machine."""
     what = f"searches the web for {(query or '')[:200]!r}"
     name = context.call.tool.name
     for side in (context.rules.deny, context.rules.ask):

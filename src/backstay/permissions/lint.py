@@ -1,4 +1,4 @@
-"""Looks over permission rules for what does not mean what it seems to mean."""
+"""Find permission rules that do not mean what they seem to mean."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _ANYTHING: Final = frozenset(
         *("mise exec", "direnv exec", "npm exec", "pnpm exec", "pnpm dlx", "yarn dlx", "uv run", "poetry run", "make"),
     )
 )
-"""Commands that run whatever stands behind them."""
+"""Commands that run the command behind them."""
 _WIDE: Final = {
     **dict.fromkeys(_ANYTHING, "can run anything"),
     **dict.fromkeys(("curl", "wget"), "can send to any address and fetch from it"),
@@ -146,7 +146,7 @@ def command_kinds(allow: Sequence[str]) -> list[Complaint]:
 
 
 def kind_of(rule: Rule) -> str:
-    """Which commands a rule that allows commands can allow, in words."""
+    """Return which commands a rule that allows commands can allow, in words."""
     if rule.pattern is None:
         return "allows commands as such: whatever can be read to its end, in the grammar of what runs unasked or not"
     words = rule.pattern.removesuffix(":*").split()
@@ -184,7 +184,7 @@ def _shut(deny: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def _covers(denied: Rule, rule: Rule) -> bool:
-    """Whether all that a rule allows is denied. A wildcard of it is covered by one of the denial alone."""
+    """Return whether all that a rule allows is denied. A wildcard of it is covered by one of the denial alone."""
     if not is_about(denied, rule.tool):
         return False
     if denied.pattern is None or denied.pattern == rule.pattern:
@@ -292,7 +292,7 @@ def _wide(rule: Rule) -> Iterator[tuple[str, str]]:
 
 
 def _reach(prefix: str) -> str:
-    """What a command with any arguments may do, in words; empty when that is nothing to speak of."""
+    """Return what a command with any arguments may do, in words; empty when that is nothing to speak of."""
     if prefix in _WIDE:
         return f"{prefix!r} {_WIDE[prefix]}"
     within = sorted(each for each in _WIDE if each.startswith(f"{prefix} "))
@@ -313,7 +313,7 @@ def _never_met(pattern: str) -> Iterator[tuple[str, str]]:
 
 
 def _outside(text: str) -> str:
-    """Why a command is not in the grammar; empty when it is, and when a list of commands shows that no single one is meant."""
+    """Return why a command is not in the grammar; empty when it is, and when a list of commands shows that no single one is meant."""
     from backstay.permissions.shell import read_command  # noqa: PLC0415 - likewise
     from backstay.permissions.unasked import Outside, Place, prove  # noqa: PLC0415 - the tables load when they are needed
 

@@ -1,4 +1,4 @@
-"""Which hosts are out in the open internet, and which are somebody's own: for the policy, and for the guard of what goes out.
+"""Tell public hosts from private ones, for the policy and for the egress guard.
 
 The tables are in `networks.toml`. The standard library's `is_global` is not used: it takes several special networks for global.
 """
@@ -48,7 +48,7 @@ class Judged(NamedTuple):
     why: str
     """In words that go on after "it is"; empty when nothing is."""
     opens: bool = False
-    """Whether somebody who lists the host as private may reach it all the same."""
+    """Whether a person's list of private hosts may open it."""
     metadata: bool = False
     """Whether a cloud hands out credentials there: a listed name does not open it, only the address itself."""
 
@@ -57,7 +57,7 @@ GOOD: Final = Judged("")
 
 
 def why_refused(address: str) -> str:
-    """Why no request goes to `address`; empty when it is a public one. Never looks anything up."""
+    """Return why no request goes to `address`; empty when it is a public one. Never looks anything up."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -74,7 +74,7 @@ def judge_address(address: Address) -> Judged:
 
 
 def read_host(text: str) -> Host:
-    """The host that `text` means to a resolver. Raise `EgressRefused` when it could mean nothing, or two things."""
+    """Return the host that `text` means to a resolver. Raise `EgressRefused` when it could mean nothing, or two things."""
     if not text:
         raise EgressRefused("host", host=text, why="there is no host in the address.")
     if "%" in text:
@@ -91,7 +91,7 @@ def read_host(text: str) -> Host:
 
 
 def why_local(name: str) -> str:
-    """Why a name never leads out into the internet, whatever it resolves to; empty when it may."""
+    """Return why a name is never a public host, without resolving it; empty when it may be one."""
     names = table().names
     if name in names.metadata:
         return "it is a name under which clouds hand out credentials."
@@ -101,7 +101,7 @@ def why_local(name: str) -> str:
 
 
 def plain(address: Address) -> Address:
-    """The address that the operating system would dial: an IPv4 address written as IPv6 is that IPv4 address."""
+    """Return the address that the operating system would dial: an IPv4 address written as IPv6 is that IPv4 address."""
     return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address
 
 
@@ -144,7 +144,7 @@ def _inside(judged: Judged, form: str, inner: IPv4Address) -> Judged:
 
 
 def _unwrap_ipv4(address: IPv6Address) -> str:
-    """The IPv4 address that a deprecated form carries: such a form is refused whatever it carries, and a reader wants to know what."""
+    """Return the IPv4 address that a deprecated form carries, for the message: every such form is refused."""
     if address in _TEREDO:
         client = IPv4Address(~int(address) & 0xFFFF_FFFF)
         return f" to {client} by way of {IPv4Address(int(address) >> 64 & 0xFFFF_FFFF)}"
@@ -173,7 +173,7 @@ def _in_tables(address: Address) -> Judged:
 
 @functools.cache
 def _networks(version: int) -> tuple[tuple[Network, str], ...]:
-    """The networks of one protocol, the narrowest first."""
+    """Return the networks of one protocol, the narrowest first."""
     parsed = [
         (IPv6Network(text) if ":" in text else IPv4Network(text), words) for text, words in table().networks.items()
     ]
@@ -236,7 +236,7 @@ class Opening(NamedTuple):
             raise UserError(f"{text!r} is not a host, an address or a network that can be allowed: {exc}") from exc
 
     def admits(self, host: Host, address: Address, port: int, judged: Judged) -> bool:
-        """Whether a connection that `judged` speaks against may be made all the same."""
+        """Return whether a connection that `judged` speaks against may be made all the same."""
         if not judged.opens or self.port not in (None, port):
             return False
         if isinstance(self.host, str):
@@ -246,14 +246,14 @@ class Opening(NamedTuple):
         return plain(address) in self.host and not judged.metadata
 
     def names(self, host: Host) -> bool:
-        """Whether this is about `host` as it is written."""
+        """Return whether this is about `host` as it is written."""
         if isinstance(self.host, str) or isinstance(host, str):
             return self.host == host
         return plain(host) in self.host if not isinstance(self.host, IPv4Address | IPv6Address) else self.host == host
 
 
 def matches(pattern: str, host: Host) -> bool:
-    """Whether `host` is `example.com`, or, for `*.example.com`, any name below it."""
+    """Return whether `host` is `example.com`, or, for `*.example.com`, any name below it."""
     if pattern.startswith("*."):
         return isinstance(host, str) and host.endswith(f".{read_host(pattern[2:])}")
     return read_host(pattern) == host

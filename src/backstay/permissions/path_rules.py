@@ -27,27 +27,27 @@ class PathPattern(Struct, frozen=True):
     tokens: tuple[Tokens, ...]
 
     def covers(self, path: str) -> bool:
-        """Whether it is about this path."""
+        """Return whether it is about this path."""
         return self.pattern.fullmatch(path) is not None
 
     def may_cover(self, glob: str) -> bool:
-        """Whether it could be about a path that this shell pattern stands for."""
+        """Return whether it could be about a path that this shell pattern stands for."""
         theirs = shell_tokens(glob)
         return any(meets(mine, theirs) for mine in self.tokens)
 
     def may_reach_below(self, folder: str) -> bool:
-        """Whether it could be about something below this folder."""
+        """Return whether it could be about something below this folder."""
         below = (*folder.rstrip("/"), "/", DEEP)
         return any(meets(mine, below) for mine in self.tokens)
 
 
 def path_pattern(rule: Rule, call_site: CallSite) -> PathPattern:
-    """The pattern of a rule that has one, at this place."""
+    """Return the pattern of a rule that has one, at this place."""
     return _compile(absolute_patterns(rule, call_site), rule.decision != "allow", call_site.os)
 
 
 def allows(rules: Iterable[Rule], resolved: ResolvedPath, call_site: CallSite) -> Rule | None:
-    """The first rule that allows a path: every spelling must be covered, by that rule or by others."""
+    """Return the first rule that allows a path: every spelling must be covered, by that rule or by others."""
     rules = tuple(rules)
     first = _first(rules, resolved.lexical, call_site)
     if first is None or resolved.lexical == resolved.real:
@@ -56,12 +56,12 @@ def allows(rules: Iterable[Rule], resolved: ResolvedPath, call_site: CallSite) -
 
 
 def forbids(rules: Iterable[Rule], resolved: ResolvedPath, call_site: CallSite) -> Rule | None:
-    """The first rule that any spelling of a path falls under."""
+    """Return the first rule that any spelling of a path falls under."""
     return next((rule for rule in rules for path in resolved.all if path_pattern(rule, call_site).covers(path)), None)
 
 
 def literal_end(rule: Rule, call_site: CallSite) -> str:
-    """The path that a pattern names by itself, its last wildcards left out; empty when it names none.
+    """Return the path that a pattern names by itself, its last wildcards left out; empty when it names none.
 
     `Read(~/.ssh/**)` names the folder, `Read(**/.env)` a file, `Read(**)` and `Read(*.py)` nothing.
     """
@@ -77,7 +77,7 @@ def literal_end(rule: Rule, call_site: CallSite) -> str:
 
 
 def absolute_patterns(rule: Rule, call_site: CallSite) -> tuple[str, ...]:
-    """The patterns of a rule as texts that begin at the root: what is found below a folder is compared with them."""
+    """Return the patterns of a rule as texts that begin at the root: what is found below a folder is compared with them."""
     wide = rule.decision != "allow"
     return _absolute(
         rule.pattern or "",
@@ -91,12 +91,12 @@ def absolute_patterns(rule: Rule, call_site: CallSite) -> tuple[str, ...]:
 
 
 def about(patterns: Iterable[str], os: str) -> PathPattern:
-    """The patterns of rules that deny, as `absolute_patterns` gives them, ready to be compared."""
+    """Return the patterns of rules that deny, as `absolute_patterns` gives them, ready to be compared."""
     return _compile(tuple(patterns), True, os)
 
 
 def _find_link_to_root(call_site: CallSite) -> str:
-    """The first root where the working folder is a link to it; empty when it is none."""
+    """Return the first root where the working folder is a link to it; empty when it is none."""
     here = plain(call_site.cwd, call_site.os)
     return call_site.roots[0] if call_site.roots and not within(here, workspace(call_site)) else ""
 
@@ -128,7 +128,7 @@ def _compile(patterns: tuple[str, ...], wide: bool, os: str) -> PathPattern:
 
 
 def _anchor(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str) -> list[tuple[str, str]]:
-    """Where a pattern starts, and the rest of it."""
+    """Return where a pattern starts, and the rest of it."""
     text = pattern.replace("\\", "/") if os == "windows" else pattern
     if text.startswith("//"):
         return [("/", text.lstrip("/"))]
@@ -161,7 +161,7 @@ def _climb(text: str, cwd: str) -> list[tuple[str, str]]:
 
 
 def _relative(rest: str) -> str:
-    """The pattern without `.` and `..` between its parts: nobody can say what they mean after a wildcard."""
+    """Return the pattern without `.` and `..` between its parts; behind a wildcard their meaning is unknown."""
     parts: list[str] = []
     for part in rest.split("/")[:-1]:
         if part == ".." and parts and "*" not in parts[-1]:
@@ -218,7 +218,7 @@ def _class(body: str) -> str:
 
 
 def name_tokens(name: str) -> Tokens:
-    """A name, or several with slashes between them, in which `*` stands for a part of one name."""
+    """Return a name, or several with slashes between them, in which `*` stands for a part of one name."""
     tokens: list[str] = []
     for segment in name.split("/"):
         tokens += [*_segment(segment), "/"]
@@ -227,7 +227,7 @@ def name_tokens(name: str) -> Tokens:
 
 @lru_cache(maxsize=2048)
 def shell_tokens(glob: str) -> Tokens:
-    """A pattern that the shell expands: `*` and `*.x` do not stand for names that begin with a dot."""
+    """Return a pattern that the shell expands: `*` and `*.x` do not stand for names that begin with a dot."""
     tokens: list[str] = []
     for segment in glob.split("/"):
         if segment == "**":

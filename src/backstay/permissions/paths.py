@@ -56,7 +56,7 @@ def locate(path: str, call_site: CallSite) -> ResolvedPath:
 
 @lru_cache(maxsize=4096)
 def _locate(path: str, led: str, cwd: str, home: str, folders: tuple[str, ...], os: System) -> ResolvedPath:
-    """A pure function of names, which come again and again: what links say is among the arguments."""
+    """Return a pure function of names, which come again and again: what links say is among the arguments."""
     call_site = CallSite(cwd=cwd, home=home, roots=folders, os=os)
     lexical = plain(path, os)
     real = plain(led, os) if led else ""
@@ -70,7 +70,7 @@ def _locate(path: str, led: str, cwd: str, home: str, folders: tuple[str, ...], 
 
 
 def workspace(call_site: CallSite) -> tuple[str, ...]:
-    """The folders that a call may work in."""
+    """Return the folders that a call may work in."""
     return _roots(call_site.roots or (call_site.cwd,), call_site.os)
 
 
@@ -80,7 +80,7 @@ def _roots(roots: tuple[str, ...], os: str) -> tuple[str, ...]:
 
 
 def absolute(path: str, call_site: CallSite) -> str:
-    """A path argument of a tool as an absolute path, not normalised: the home for `~`, and the working folder, are filled in.
+    """Return a path argument of a tool as an absolute path, not normalised: the home for `~`, and the working folder, are filled in.
 
     Variables stay as they are: no file tool knows them.
     """
@@ -97,13 +97,13 @@ def absolute(path: str, call_site: CallSite) -> str:
 
 
 def within(path: str, folders: tuple[str, ...]) -> bool:
-    """Whether a path is one of the folders or lies below one, component by component."""
+    """Return whether a path is one of the folders or lies below one, component by component."""
     return any(folder in ("/", path) or path.startswith(folder + "/") for folder in folders)
 
 
 @lru_cache(maxsize=8192)
 def plain(path: str, os: str = "linux") -> str:
-    """A path without `.`, `..` and doubled slashes, folded as the system folds names. Links are not followed."""
+    """Return a path without `.`, `..` and doubled slashes, folded as the system folds names. Links are not followed."""
     if os == "windows":
         path = path.replace("\\", "/")
     parts: list[str] = []

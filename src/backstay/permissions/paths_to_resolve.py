@@ -1,4 +1,4 @@
-"""What must be looked at before a call can be judged, and what the search tools must not show."""
+"""List the paths that must be resolved before a call is judged, and the files that search tools leave out."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -19,7 +19,7 @@ from backstay.vocab.rules import Rule
 def paths_to_resolve(
     call: Call, call_site: CallSite, rules: Sequence[Rule] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The absolute paths of a call, as written, and the patterns in it: `CallSite.links` and `CallSite.globs` should know them.
+    """Return the absolute paths of a call, as written, and the patterns in it: `CallSite.links` and `CallSite.globs` should know them.
 
     Also what tells whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
     """
@@ -42,13 +42,13 @@ def paths_to_resolve(
 
 
 def _paths_behind(access: Access) -> tuple[str, ...]:
-    """The path of an access; of a pattern the folder that it starts at, and a name in it."""
+    """Return the path of an access; of a pattern the folder that it starts at, and a name in it."""
     start = literal_folder(access.path)
     return (start or "/", f"{start}/_") if access.glob else (access.path,)
 
 
 def is_hidden(path: str, rules: Sequence[Rule], call_site: CallSite) -> bool:
-    """Whether a file may not be read by any tool: the search tools leave it out of what they find. `path` is absolute."""
+    """Return whether a file may not be read by any tool: the search tools leave it out of what they find. `path` is absolute."""
     return (
         forbids(index_rules(tuple(rules), trusted=call_site.trusted).deny.reads, locate(path, call_site), call_site)
         is not None

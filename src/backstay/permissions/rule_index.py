@@ -1,4 +1,4 @@
-"""Rules, sorted by what they are about."""
+"""Sort rules by what they are about."""
 
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -68,14 +68,14 @@ def index_rules(rules: tuple[Rule, ...], *, trusted: bool) -> RuleIndex:
 
 @lru_cache(maxsize=1024)
 def naming(side: Side, name: str) -> tuple[Rule, ...]:
-    """The rules that deny or ask about a tool by any name that holds for it."""
+    """Return the rules that deny or ask about a tool by any name that holds for it."""
     wide = family(name).casefold()
     return tuple(rule for rule in side.every if is_about(rule, name) or rule.tool.casefold() == wide)
 
 
 @lru_cache(maxsize=8192)
 def is_about(rule: Rule, name: str) -> bool:
-    """Whether a rule is about a tool. What forbids or asks is read widely, what allows is read to the letter."""
+    """Return whether a rule is about a tool. What forbids or asks is read widely, what allows is read to the letter."""
     if rule.decision != "allow":
         return any(_may_name(rule.tool.casefold(), each.casefold()) for each in ALIASES.get(usual_name(name), (name,)))
     if rule.tool == "*":
@@ -86,12 +86,12 @@ def is_about(rule: Rule, name: str) -> bool:
 
 
 def _may_name(rule: str, name: str) -> bool:
-    """Whether a rule that forbids names a tool: by a pattern, or by its server, as in `mcp__srv`."""
+    """Return whether a rule that forbids names a tool: by a pattern, or by its server, as in `mcp__srv`."""
     return fnmatchcase(name, rule) or (rule.startswith("mcp__") and fnmatchcase(name, f"{rule}__*"))
 
 
 def _allows_server_tool(rule: str, name: str) -> bool:
-    """`mcp__srv`, `mcp__srv__*` and `mcp__srv__tool`: the server's name is never a pattern.
+    """Match `mcp__srv`, `mcp__srv__*` and `mcp__srv__tool`: the server's name is never a pattern.
 
     A tool whose own name has a double underscore may belong to a server with a longer name; only a rule that spells it out allows it.
     """
@@ -120,13 +120,13 @@ def _side(rules: list[Rule]) -> Side:
 
 
 def _about_editing(rule: Rule) -> bool:
-    """`Edit(...)` is about every tool that writes. `Write(...)` and its like allow nothing, but what they forbid is forbidden."""
+    """Tell which rules are about writing. `Edit(...)` is about every tool that writes; `Write(...)` and its like can only forbid."""
     if rule.decision == "allow":
         return rule.tool == "Edit"
     return any(is_about(rule, name) for name in EDITORS)
 
 
 def family(name: str) -> str:
-    """The tool whose rules hold for this one too: `Read` for all that read files, `Edit` for all that write them."""
+    """Return the tool whose rules hold for this one too: `Read` for all that read files, `Edit` for all that write them."""
     usual = usual_name(name)
     return "Read" if usual in READERS else "Edit" if usual in EDITORS else ""

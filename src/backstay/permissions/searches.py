@@ -33,7 +33,7 @@ may be denied and is else taken for what is tracked now. Of what `find` has `han
 all that are not."""
 
 NOT_TOLD: Final = ("",)
-"""What is found where nobody could look through all of a folder."""
+"""What stands for a folder that could not be searched to its end."""
 
 MOST_NARROWED: Final = 60
 """Files that a command names, of which it is looked at for each how its options narrow what is read below it."""
@@ -77,7 +77,7 @@ class Lookup(msgspec.Struct, frozen=True):
     each: bool = False
     """Whether the folder is a pattern, and everything is meant that a shell makes of it."""
     past: bool = False
-    """Whether git shows what was there before, too: nobody can say what that was."""
+    """Whether git shows older contents too, which are not known."""
     patterns: tuple[str, ...] = ()
     """What the files are about, as `path_rules.absolute_patterns` gives it; the sensitive ones where nothing is said."""
 
@@ -116,22 +116,22 @@ class Search(msgspec.Struct, frozen=True):
     """Whether some of its words are not known: an option among them may let it read what is denied."""
 
     def about(self, rules: Sequence[Rule], call_site: CallSite) -> Lookup | None:
-        """What is to be looked up to find those of its files that rules are about; None when no rule has a pattern."""
+        """Return what is to be looked up to find those of its files that rules are about; None when no rule has a pattern."""
         texts = [text for rule in rules if rule.pattern is not None for text in absolute_patterns(rule, call_site)]
         patterns = tuple(dict.fromkeys(text.replace("\n", "?") for text in texts))
         which = "all" if self.unsure else self.place.which
         return msgspec.structs.replace(self.place, patterns=patterns, which=which) if patterns else None
 
     def includes(self, path: str) -> bool:
-        """Whether a file that was found has a name that it reads."""
+        """Return whether a file that was found has a name that it reads."""
         return not self.names or any(fnmatchcase(path.rpartition("/")[2], pattern) for pattern in self.names)
 
     def shows(self, path: str, os: str) -> bool:
-        """Whether a sensitive file that was found could be read by it, or later where it was moved to."""
+        """Return whether a sensitive file that was found could be read by it, or later where it was moved to."""
         return not sensitive_name(self._inner(path, os), os) if self.moves else self.includes(path)
 
     def _inner(self, path: str, os: str) -> str:
-        """What is moved with a folder: the path below it."""
+        """Return what is moved with a folder: the path below it."""
         folder = plain(self.place.folder, os)
         if not self.place.each:
             return path[len(folder.rstrip("/")) :] if within(path, (folder,)) else path
@@ -179,7 +179,7 @@ def _place_of(access: Access, call_site: CallSite) -> Lookup:
 
 
 def read_by(search: Search, call_site: CallSite) -> tuple[str, ...] | None:
-    """Name the sensitive files that a search reads; None when nobody could look through all of the folder."""
+    """Name the sensitive files that a search reads; None when the folder could not be searched to its end."""
     found = call_site.globs.get(search.place.text, () if call_site.described else NOT_TOLD)
     if found == NOT_TOLD:
         return None
@@ -187,7 +187,7 @@ def read_by(search: Search, call_site: CallSite) -> tuple[str, ...] | None:
 
 
 def match_rules(search: Search, rules: Sequence[Rule], call_site: CallSite) -> list[tuple[str, Rule]] | None:
-    """Name the files of a search that rules are about, and the rules; None when nobody could look through all of the folder."""
+    """Name the files of a search that rules are about, and the rules; None when the folder could not be searched to its end."""
     lookup = search.about(rules, call_site)
     if lookup is None:
         return []
@@ -216,7 +216,7 @@ def _may_reach(rule: Rule, folder: str, call_site: CallSite) -> bool:
 
 
 def from_the_root(access: Access, command: Command | None, call_site: CallSite) -> str:
-    """The name under which `CallSite.globs` has the file that `REVISION:path` means; empty for any other access.
+    """Return the name under which `CallSite.globs` has the file that `REVISION:path` means; empty for any other access.
 
     git takes the path from the root of the repository, which the working folder may lie below, unless it begins with a dot.
     """
@@ -230,7 +230,7 @@ def from_the_root(access: Access, command: Command | None, call_site: CallSite) 
 
 @lru_cache(maxsize=64)
 def _of_revisions(rest: Arguments, here: str, os: str) -> dict[str, str]:
-    """The paths behind revisions among the words of git, by the files of the folder that they look like."""
+    """Return the paths behind revisions among the words of git, by the files of the folder that they look like."""
     if any((word or "").startswith("-L") for word in rest):
         return {}
     names = [found[1] for found in (_OF_A_REVISION.fullmatch(word or "") for word in rest) if found]
@@ -241,7 +241,7 @@ _OF_A_REVISION: Final = re.compile(r"(?!-).*:(?!\.{1,2}/)([^:(!^/][^:]*)", re.DO
 
 
 def glob_of_handed_files(access: Access) -> str:
-    """The name under which `CallSite.globs` has what is strange among the files that `find FOLDER -name NAME` prints; empty for any other.
+    """Return the key in `CallSite.globs` for files with odd names that `find FOLDER -name NAME` prints; empty for any other access.
 
     Where a program reads more of them than can be named, these and the searches of the folder tell what it may meet.
     """
@@ -252,7 +252,7 @@ def glob_of_handed_files(access: Access) -> str:
 
 
 def _search_printed_by_find(pattern: str, call_site: CallSite) -> Search:
-    """What `find FOLDER -name NAME` prints: a wildcard of `find` stands for hidden files too."""
+    """Return what `find FOLDER -name NAME` prints: a wildcard of `find` stands for hidden files too."""
     name = pattern.rpartition("/")[2]
     folder = literal_folder(pattern) or "/"
     place = Lookup(folder if ".." in folder.split("/") else plain(folder, call_site.os))

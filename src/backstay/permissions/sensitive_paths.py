@@ -1,4 +1,4 @@
-"""Places with a meaning of their own: what runs when it is opened, what is secret, what nobody removes by accident."""
+"""Special paths: protected (they decide what runs), sensitive (they hold secrets), critical (removing them loses everything)."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Kind = Literal["protected", "sensitive"]
 
 
 def find_protected(resolved: ResolvedPath, call_site: CallSite) -> str:
-    """The protected place that a path lies in; empty when it may be written like any other."""
+    """Return the protected place that a path lies in; empty when it may be written like any other."""
     here = (plain(call_site.cwd, call_site.os),)
     below = tuple(path for path in resolved.all if within(path, here))
     seen = _place("protected", resolved.all, call_site) or _find_place(
@@ -34,34 +34,34 @@ def find_protected(resolved: ResolvedPath, call_site: CallSite) -> str:
 
 
 def holds_protected(resolved: ResolvedPath, call_site: CallSite) -> str:
-    """The protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
+    """Return the protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
     paths = [_below_root(path, workspace(call_site)) for path in resolved.all]
     held = (name for folder, name in _holders() for path in paths if path.lower().endswith(f"/{folder}"))
     return next(held, "") or (_RUN_HERE if any(within(each, resolved.all) for each in _run_here(call_site)) else "")
 
 
 def sensitive(paths: tuple[str, ...], call_site: CallSite) -> str:
-    """The sensitive place that a path lies in, in any of its spellings; empty when it may be read like any other."""
+    """Return the sensitive place that a path lies in, in any of its spellings; empty when it may be read like any other."""
     return _place("sensitive", paths, call_site)
 
 
 def find_needed_content(path: str, os: str) -> Mixed:
-    """What a sensitive file must hold to be counted among those of a whole folder; empty when its name is enough."""
+    """Return what a sensitive file must hold to be counted among those of a whole folder; empty when its name is enough."""
     return next((kind for kind, pattern in _patterns_of_content(os) if pattern.match(path)), "")
 
 
 def sensitive_name(path: str, os: str) -> str:
-    """The sensitive place that an absolute path lies in, wherever the workspace is; empty when none."""
+    """Return the sensitive place that an absolute path lies in, wherever the workspace is; empty when none."""
     return _table("sensitive", os).find(path)
 
 
 def is_suspect(name: str, os: str) -> bool:
-    """Whether a path with this name in it could be sensitive: asked first of the many names of a whole folder."""
+    """Return whether a path with this name in it could be sensitive: asked first of the many names of a whole folder."""
     return _table("sensitive", os).may_have(name)
 
 
 def glob_meets(kind: Kind, glob: str, call_site: CallSite, *, looked: bool = True) -> bool:
-    """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless where somebody looked."""
+    """Return whether a shell pattern could reach such a path. `*` alone counts as harmless where it was looked up."""
     table = _table(kind, call_site.os)
     seen = _below_root(fold(glob, call_site.os), workspace(call_site))
     folder, _, name = seen.rpartition("/")
@@ -96,13 +96,13 @@ def _find_place(kind: Kind, paths: tuple[str, ...], roots: tuple[str, ...], home
 
 
 def _below_root(path: str, roots: tuple[str, ...]) -> str:
-    """A path as seen from the workspace: where the person put the workspace says nothing about what is in it."""
+    """Return a path as seen from the workspace: where the person put the workspace says nothing about what is in it."""
     root = max((root for root in roots if within(path, (root,))), key=len, default="/")
     return path if root == "/" else path[len(root) :] or "/"
 
 
 def critical(resolved: ResolvedPath, call_site: CallSite) -> str:
-    """What a removal of this path would destroy; empty when it is nothing special."""
+    """Return what a removal of this path would destroy; empty when it is nothing special."""
     homes = tuple(plain(each, call_site.os) for each in (call_site.home,) if each)
     kept = (*workspace(call_site), plain(call_site.cwd, call_site.os), *homes)
     for path in resolved.all:
@@ -121,7 +121,7 @@ def critical(resolved: ResolvedPath, call_site: CallSite) -> str:
 
 
 def device(resolved: ResolvedPath) -> bool:
-    """Whether a write would go straight to a disk or to memory."""
+    """Return whether a write would go straight to a disk or to memory."""
     return any(_DEVICE.match(path) for path in resolved.all)
 
 
@@ -145,12 +145,12 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
     """How the last segments of the others begin or, where they begin with a wildcard, end."""
 
     def may_have(self, name: str) -> bool:
-        """Whether a name may be the last segment of one in the list: quick, and rather too often than too seldom."""
+        """Return whether a name may be the last segment of one in the list: quick, and rather too often than too seldom."""
         name = name.lower()
         return name in self.last or name.endswith(self.ends) or name.startswith(self.begins)
 
     def find(self, path: str) -> str:
-        """The part of a path that is in the list."""
+        """Return the part of a path that is in the list."""
         if not any(map(self.may_have, path.split("/"))):
             return ""
         past = self.excepted.match(path)
@@ -158,7 +158,7 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
         return (hit[1] or hit[2]) if hit else ""
 
     def meets(self, glob: str) -> bool:
-        """Whether a shell pattern could be about something in the list."""
+        """Return whether a shell pattern could be about something in the list."""
         return _may_match(self, glob.lower())
 
 

@@ -1,4 +1,4 @@
-"""Rules that a person may grant when asked: as narrow as what is shown."""
+"""Write the rules that a person is offered with a question, as narrow as the call."""
 
 import re
 from functools import cache
@@ -16,7 +16,7 @@ _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_:.-]*")
 
 
 def command_offers(command: Command) -> tuple[str, ...]:
-    """Rules that would have allowed a command; none when its text means something else each time."""
+    """Return rules that would have allowed a command; none when its text means something else each time."""
     if not command.layers or command.steers or command.opaque:
         return ()
     words, text = command.layers[0].words, command.layers[0].text
@@ -30,12 +30,12 @@ def command_offers(command: Command) -> tuple[str, ...]:
 
 
 def is_exact_text(text: str) -> bool:
-    """Whether a rule with this text means it and nothing else."""
+    """Return whether a rule with this text means it and nothing else."""
     return 0 < len(text) <= 300 and not set(text) & set("*\n\r") and text == text.strip()
 
 
 def is_whole_command(text: str, script: Script) -> bool:
-    """Whether a rule with the text of a command means it and nothing else.
+    """Return whether a rule with the text of a command means it and nothing else.
 
     A wildcard stands for itself in what no pattern is compared with: several commands, and one that needs the exact text.
     """
@@ -44,7 +44,7 @@ def is_whole_command(text: str, script: Script) -> bool:
 
 
 def path_offers(tool: str, resolved: ResolvedPath, call_site: CallSite) -> tuple[str, ...]:
-    """Rules that would have allowed a file: the folder that it is in when that lies in the workspace, else the file alone."""
+    """Return rules that would have allowed a file: its folder when that lies in the workspace, else the file alone."""
     if resolved.lexical != resolved.real or call_site.os != "linux" or not _PLAIN.fullmatch(resolved.lexical):
         return ()
     cwd, home = plain(call_site.cwd), plain(call_site.home)
@@ -58,7 +58,7 @@ def path_offers(tool: str, resolved: ResolvedPath, call_site: CallSite) -> tuple
 
 
 def naming_offer(tool: str, resolved: ResolvedPath, call_site: CallSite) -> str:
-    """A rule that names a file itself; empty when none can be written."""
+    """Return a rule that names a file itself; empty when none can be written."""
     if not path_offers(tool, resolved, call_site):
         return ""
     cwd, home = plain(call_site.cwd).rstrip("/"), plain(call_site.home).rstrip("/")

@@ -1,4 +1,4 @@
-"""Calls as the policy knows them: what kind of thing a tool does, and which of its arguments are paths, commands or addresses."""
+"""Classify tools for the policy: what each does, and which arguments are paths, commands or addresses."""
 
 import re
 from functools import lru_cache
@@ -87,21 +87,21 @@ _BY_TOUCH: Final[dict[Touches, tuple[Kind, tuple[str, ...]]]] = {
     "notes": ("notes", ()),
 }
 _USUAL: Final = ("command", "file_path", "path", "url", "query", "pattern", "name")
-"""Arguments that a pattern is likely to be about, for tools that nobody knows."""
+"""Arguments that a pattern is likely to be about, for tools that are not in the table."""
 
 
 def usual_name(name: str) -> str:
-    """The usual name of a tool that has several."""
+    """Return the usual name of a tool that has several."""
     return _BY_ALIAS.get(name, name)
 
 
 def is_known(name: str) -> bool:
-    """Whether a name is one that rules and hooks know."""
+    """Return whether a name is one that rules and hooks know."""
     return usual_name(name) in _KNOWN or name in ("Cd", "*") or name.startswith("mcp__")
 
 
 def guess_tool(name: str) -> str:
-    """The known tool that a name which is none was most likely meant to be; empty when none is near."""
+    """Return the known tool that a name which is none was most likely meant to be; empty when none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for what is wrong
 
     if is_known(name) or len(name) > _LONGEST_NAME:
@@ -118,7 +118,7 @@ _ODD: Final = 2
 
 @lru_cache(maxsize=256)
 def spec_of(name: str) -> ToolSpec:
-    """The usual declaration of a well-known tool; for any other, that of one that always asks."""
+    """Return the usual declaration of a well-known tool; for any other, that of one that always asks."""
     if usual_name(name) not in _KNOWN:
         return ToolSpec(name=name, description="", schema={}, asks=True)
     kind, _, touches, effect = _KNOWN[usual_name(name)]
@@ -127,7 +127,7 @@ def spec_of(name: str) -> ToolSpec:
 
 
 def form_of(call: Call) -> Form:
-    """How to read a call: by the tool's name when it is well known, else by what the tool says it touches."""
+    """Return how to read a call: by the tool's name when it is well known, else by what the tool says it touches."""
     tool = call.tool
     usual = usual_name(tool.name)
     names = ALIASES.get(usual, (tool.name,))
@@ -152,13 +152,13 @@ def _make_form(usual: str, names: tuple[str, ...]) -> Form:
 
 
 def _arguments_of_schema(tool: ToolSpec) -> dict[str, object]:
-    """The arguments that a tool declares, by name; none when it does not say."""
+    """Return the arguments that a tool declares, by name; none when it does not say."""
     found = tool.schema.get("properties")
     return found if isinstance(found, dict) else {}
 
 
 def text_of(call: Call, form: Form) -> str | None:
-    """The main argument, when it is a text."""
+    """Return the main argument, when it is a text."""
     if form.kind == "patch":
         return _patch(call)
     found = call.args.get(form.main)
@@ -168,7 +168,7 @@ def text_of(call: Call, form: Form) -> str | None:
 
 
 def _patch(call: Call) -> str | None:
-    """The patch that the tool would apply; None when it would refuse the arguments."""
+    """Return the patch that the tool would apply; None when it would refuse the arguments."""
     try:
         return patch_of(call.args)
     except UserError:
@@ -176,7 +176,7 @@ def _patch(call: Call) -> str | None:
 
 
 def file_accesses(call: Call, form: Form, call_site: CallSite) -> tuple[Access, ...] | None:
-    """The files that a call of a file tool names; None when its arguments do not say."""
+    """Return the files that a call of a file tool names; None when its arguments do not say."""
     text = text_of(call, form)
     match form.kind:
         case "read" | "edit":
@@ -216,7 +216,7 @@ _CLIMBS: Final = re.compile(r"(?:^|[/{,])(?:\.|\[\.\]){2}(?:[/},]|$)|[{,][/~]")
 
 
 def _accesses_of_pattern(pattern: str, root: str, call_site: CallSite) -> list[Access]:
-    """What a search pattern names by itself: the folder that it starts at, and a file without wildcards."""
+    """Return what a search pattern names by itself: the folder that it starts at, and a file without wildcards."""
     literal = re.split(r"[*?\[{]", pattern.removeprefix("!"), maxsplit=1)[0]
     if _CLIMBS.search(pattern, len(literal)):
         return [Access(kind="list", path="", written=pattern)]
@@ -238,7 +238,7 @@ def _accesses_of_patch(text: str, call_site: CallSite) -> tuple[Access, ...] | N
 
 
 def _likely(args: dict[str, object], declared: dict[str, object]) -> str:
-    """The argument that a pattern which allows is about; none when another argument could be what counts.
+    """Return the argument that a pattern which allows is about; none when another argument could be what counts.
 
     The tool's own declaration says it, never which arguments the model chose to give.
     """

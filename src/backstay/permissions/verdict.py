@@ -1,4 +1,4 @@
-"""What the policy says about a call, and what it found on the way."""
+"""The verdict on a call, and the findings that it is made of."""
 
 from typing import Final, Literal
 
@@ -54,7 +54,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[Taint, ...] = ()
     """What the call brings into the session."""
     unasked: bool = False
-    """It is denied because the mode asks nobody."""
+    """Whether it is denied only because the mode never asks."""
     needs_person: bool = False
     """Only a person can give what the call is for: an answer, not a permission."""
 
@@ -84,7 +84,7 @@ ONLY_READS: Final = "it only reads"
 
 
 def strictest(findings: "list[Finding]") -> Finding:
-    """The finding that decides: deny beats ask beats allow, a harder question beats a softer one, the first of equals.
+    """Return the finding that decides: deny beats ask beats allow, a harder question beats a softer one, the first of equals.
 
     Where all is allowed, what does something says why, before what only reads.
     """

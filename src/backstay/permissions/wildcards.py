@@ -1,4 +1,4 @@
-"""Patterns as tokens: turned into regular expressions, and asked whether two of them can ever mean the same text.
+"""Patterns as tokens: turn them into regular expressions, and tell whether two can match the same text.
 
 A token is one character, or one of the marks below. Two patterns *meet* when some text matches both; that is what must be known when a
 part of a command or path is not known before it runs.
@@ -30,7 +30,7 @@ Tokens = tuple[str, ...]
 
 
 def expression(tokens: Tokens) -> str:
-    """The regular expression of a pattern. It never tries more than a few ways, however many wildcards there are.
+    """Return the regular expression of a pattern. It never tries more than a few ways, however many wildcards there are.
 
     Wildcards are matched as early as they can be and not again: what follows is as long as it is, so nothing is gained by a later place.
     """
@@ -43,17 +43,17 @@ def expression(tokens: Tokens) -> str:
 
 
 def may_climb(part: str) -> bool:
-    """Whether a part of a pattern may stand for the folder above: in dash and in older shells `.*` matches `..`."""
+    """Return whether a part of a pattern may stand for the folder above: in dash and in older shells `.*` matches `..`."""
     return part == ".." or (part.startswith(".") and fnmatchcase("..", _BRACKETS.sub("*", part)))
 
 
 def star_match(pieces: tuple[str, ...], text: str) -> bool:
-    """Whether a text is the pieces in their order with anything between them: `a*b` in pieces is `("a", "b")`."""
+    """Return whether a text is the pieces in their order with anything between them: `a*b` in pieces is `("a", "b")`."""
     return star_spans(pieces, text) is not None
 
 
 def star_spans(pieces: tuple[str, ...], text: str) -> list[tuple[int, int]] | None:
-    """Where in a text each wildcard begins and ends that stands between the pieces; None when they do not match."""
+    """Return where in a text each wildcard begins and ends that stands between the pieces; None when they do not match."""
     first, *others = pieces
     if not others:
         return [] if text == first else None
@@ -72,7 +72,7 @@ def star_spans(pieces: tuple[str, ...], text: str) -> list[tuple[int, int]] | No
 
 
 def meets(one: Tokens, other: Tokens) -> bool:
-    """Whether some text matches both patterns. Yes when it would take too long to tell.
+    """Return whether some text matches both patterns. Yes when it would take too long to tell.
 
     `BELOW` at the end of a pattern is exact; anywhere else it counts as any characters.
     """
@@ -113,7 +113,7 @@ class _Places(Struct, frozen=True, eq=False):
     deep: int
 
     def meets(self, other: Tokens) -> bool:
-        """Whether some text matches this pattern and the other one."""
+        """Return whether some text matches this pattern and the other one."""
         moves = dict[str, tuple[int, int]]()
         wild = self.many | self.deep
         reached = self._skip(1)
@@ -134,17 +134,17 @@ class _Places(Struct, frozen=True, eq=False):
         return bool(reached >> self.size & 1)
 
     def _skip(self, reached: int) -> int:
-        """`reached`, and what follows when a wildcard stands for nothing."""
+        """Add to `reached` what follows when a wildcard stands for nothing."""
         while (more := reached | ((reached & (self.many | self.deep)) << 1)) != reached:
             reached = more
         return reached
 
     def _behind(self, reached: int) -> int:
-        """The lowest place of `reached`, and every place after it."""
+        """Return the lowest place of `reached`, and every place after it."""
         return ((1 << (self.size + 1)) - 1) & -(reached & -reached)
 
     def _taking(self, token: str) -> int:
-        """The places before a token for one character that the given token may stand for too."""
+        """Return the places before a token for one character that the given token may stand for too."""
         if token == "/":
             return self.literal.get("/", 0)
         if token[0] != "\x00":
@@ -161,7 +161,7 @@ class _Places(Struct, frozen=True, eq=False):
         return found
 
     def _flood(self, reached: int) -> int:
-        """`reached`, and every place up to the next slash."""
+        """Add to `reached` every place up to the next slash."""
         enters = (((1 << self.size) - 1) & ~self.literal.get("/", 0)) << 1
         width = 1
         while width <= self.size:

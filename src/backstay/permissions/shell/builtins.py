@@ -1,4 +1,4 @@
-"""What the shell's own commands do with their words: which of them evaluate nothing; and the names of variables that hold numbers."""
+"""Know the shell's builtins: which of them evaluate no text, and which variables hold numbers."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Names:
         self.calculated.add(name)
 
     def is_number(self, name: str) -> bool:
-        """Whether a variable can hold nothing but a number, as far as the text was read."""
+        """Return whether a variable can hold nothing but a number, as far as the text was read."""
         return name in self.numbers and name not in self.others
 
     def define(self, name: str) -> None:
@@ -59,7 +59,7 @@ class Names:
 
 
 def is_special(name: str) -> bool:
-    """Whether a variable means something to a shell, or to the loader of programs."""
+    """Return whether a variable means something to a shell, or to the loader of programs."""
     return name in words("special", "plain") or name.startswith(tuple(words("special_families", "plain")))
 
 

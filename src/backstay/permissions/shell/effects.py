@@ -1,4 +1,4 @@
-"""What is found out about one command: the files that it touches, what it runs, whether it talks to other machines.
+"""Collect the effects of one command: files, programs that it runs, other machines.
 
 Nothing here says that a command is harmless: that is proved elsewhere (`permissions/unasked/`). What is found denies, asks and explains.
 """
@@ -100,7 +100,7 @@ class Asked(msgspec.Struct, frozen=True):
     """The lines of here-documents that it reads as its input."""
 
     def goes_deep(self) -> bool:
-        """Whether it goes through folders."""
+        """Return whether it goes through folders."""
         return self.row.deep == "always" or self.line.has(*self.row.deep.split())
 
 
@@ -148,7 +148,7 @@ def mention(code: str, effect: Effect, site: Site) -> None:
 
 
 def is_stream(path: str | None) -> bool:
-    """Whether a path names the program's own input, or another descriptor."""
+    """Return whether a path names the program's own input, or another descriptor."""
     return path is not None and path.startswith(("/dev/stdin", "/dev/fd/", "/proc/"))
 
 
@@ -187,13 +187,13 @@ def read_copy(asked: Asked, effect: Effect) -> None:
 
 
 def _merges(sources: Sequence[Field]) -> bool:
-    """Whether the content of a folder is put over that of another one."""
+    """Return whether the content of a folder is put over that of another one."""
     names = [source.value or "/" for source in sources]
     return any(name.endswith("/") or posixpath.basename(name) in (".", "..") for name in names)
 
 
 def _holds_workspace(folder: str, site: Site) -> bool:
-    """Whether a folder is one that has the workspace or the home below it, or is one of them."""
+    """Return whether a folder is one that has the workspace or the home below it, or is one of them."""
     dear = (site.call_site.cwd, site.call_site.home, *site.call_site.roots)
     return any(f"{each.rstrip('/')}/".startswith(f"{posixpath.normpath(folder).rstrip('/')}/") for each in dear)
 

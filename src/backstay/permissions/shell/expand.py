@@ -1,4 +1,4 @@
-"""Words as a program would see them, as far as that can be told, and the folders that a command may run in."""
+"""Words after expansion, as far as they are known, and the folders that a command may run in."""
 
 import posixpath
 import re
@@ -67,7 +67,7 @@ def join(folder: str, name: str) -> str:
 
 
 def is_absolute(path: str, os: str) -> bool:
-    """Whether a path does not depend on a folder."""
+    """Return whether a path does not depend on a folder."""
     if path.startswith("/"):
         return True
     return os == "windows" and (path.startswith("\\") or (path[1:2] == ":" and path[:1].isalpha()))

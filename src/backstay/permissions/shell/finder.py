@@ -1,4 +1,4 @@
-"""Every command of a text, whatever runs it: behind `sudo` and `xargs`, in `sh -c`, in a loop, in a substitution.
+"""Find every command of a text: behind `sudo` and `xargs`, in `sh -c`, in a loop, in a substitution.
 
 Nothing is allowed because of what is found here. So what stands behind a program that runs others is looked for bluntly: any of its
 arguments may begin the command, any text among them may be a script.
@@ -225,7 +225,7 @@ class CommandFinder:
         return layers, effect, scripts
 
     def _takes_commands(self, layer: Layer) -> bool:
-        """Whether a program runs what stands in its input, or a shell that does: interpreters, editors, `su`, `sudo -s`."""
+        """Return whether a program runs what stands in its input, or a shell that does: interpreters, editors, `su`, `sudo -s`."""
         name = base_name(layer.words[0] or "", self.call_site.os) if layer.words else ""
         row = rows().get(name)
         if name in _FEEDERS or (row is not None and row.by in ("awk", "sed")):
@@ -280,7 +280,7 @@ class CommandFinder:
 
 
 def is_known(name: str) -> bool:
-    """Whether a word is the name of a program that some table has."""
+    """Return whether a word is the name of a program that some table has."""
     return (
         name in rows()
         or name in rewriters()
@@ -290,7 +290,7 @@ def is_known(name: str) -> bool:
 
 
 def _is_unknown(command: Command) -> bool:
-    """Whether nobody can say which program runs, or which text is run."""
+    """Return whether the program or the text that runs is unknown."""
     return command.opaque or any(layer.words[:1] == (None,) for layer in command.layers)
 
 

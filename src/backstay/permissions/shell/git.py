@@ -1,4 +1,4 @@
-"""What `git` may do to files: those that it replaces, those that it writes, what its configuration runs."""
+"""Tell what `git` does to files: those it replaces, those it writes, what its configuration runs."""
 
 import re
 import shlex
@@ -117,7 +117,7 @@ def read_git(asked: Asked, effect: Effect) -> None:
 
 
 def _shows(name: str, rest: Sequence[Field]) -> bool:
-    """Whether a subcommand shows what is in files that it need not name; with flags that nobody knows it may."""
+    """Return whether a subcommand shows files that it need not name; with unknown flags it may."""
     sub = programs()["git"].sub.get(name)
     words = [Word(field.text, field.value, field.glob) for field in rest if field.value is not None]
     try:
@@ -127,7 +127,7 @@ def _shows(name: str, rest: Sequence[Field]) -> bool:
 
 
 def shows(name: str, given: Given) -> bool:
-    """Whether a subcommand shows what is in files that it need not name: `cat-file` does where nobody knows what an object is."""
+    """Return whether a subcommand shows files that it need not name: `cat-file` does where an object is unknown."""
     if name != "cat-file":
         return shows_contents(name, given)
     objects = [word.value or "" for word in given.operands if word.value not in ("blob", "commit", "tree", "tag")]

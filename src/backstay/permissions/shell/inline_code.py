@@ -1,4 +1,4 @@
-"""What programs may do that run code: interpreters, editors, `make`, `sed`, `awk`."""
+"""Tell what programs do that run code from their arguments: interpreters, editors, `make`, `sed`, `awk`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -194,7 +194,7 @@ def guess_output(seen: Seen, *, known: bool) -> Iterator[str]:
 
 
 def may_be_script(text: str) -> bool:
-    """Whether a text has more than one word."""
+    """Return whether a text has more than one word."""
     return _PARTED.search(text) is not None
 
 

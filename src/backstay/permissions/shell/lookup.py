@@ -1,4 +1,4 @@
-"""Looking a program up: who says what a command may do."""
+"""Look a program up in the tables: what may this command do?"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -199,7 +199,7 @@ def _read_find(asked: Asked, effect: Effect) -> None:
 
 
 def is_reader(name: str) -> bool:
-    """Whether a program shows what is in the files that it is given."""
+    """Return whether a program shows what is in the files that it is given."""
     return operand_kinds(name)[-1:] == ("read",) and name not in words("counters")
 
 

@@ -28,7 +28,7 @@ class Line(msgspec.Struct):
     operands: list[Field] = []
 
     def has(self, *names: str) -> bool:
-        """Whether one of these options is there; a long one may be cut short."""
+        """Return whether one of these options is there; a long one may be cut short."""
         return any(name in names or (name.startswith("--") and _begins(name, names)) for name in self.names)
 
     def values(self, *names: str) -> list[Field]:

@@ -1,8 +1,8 @@
-"""Read a shell script whose meaning is certain, whatever programs it runs; refuse every other.
+"""Read a shell script whose meaning is certain, with any programs; refuse every other.
 
 What a word is and where a quote ends is read as `permissions/unasked/` does. Beside its pipes and lists there are the compound commands
 that people type (`for`, `while`, `until`, `if`, `case`, `{ }`, `( )`, functions), substitutions over several lines, here-documents, and
-variables whose value nobody knows, as arguments of programs. Nothing that is accepted makes the shell evaluate a text: arithmetic has only
+variables with unknown values, as arguments of programs. Nothing that is accepted makes the shell evaluate a text: arithmetic has only
 names that hold numbers, variables of the shell itself are not set, and a builtin has only words that it does not evaluate (`builtins.py`).
 A rule without a pattern allows what is accepted here; its commands are what denials and places are judged by.
 """

@@ -1,4 +1,4 @@
-"""What is known of programs that change files, run others or talk to other machines: `tables/*.toml`, read when first needed.
+"""Read the tables of programs that change files, run others or talk to other machines: `tables/*.toml`, when first needed.
 
 A key names one program, or several between blanks. `options`: those that take a value, see `options.py`. `operands`: what they are, the
 last kind for all that follow (`read list write remove text`). `edits`: all that it changes are the files that it names. `deep`: it goes
@@ -38,7 +38,7 @@ class Rewriter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options with which it only looks."""
 
     def changes(self, words: Sequence[str]) -> bool:
-        """Whether it does so with these arguments."""
+        """Return whether it does so with these arguments."""
         given = {form for word in words if word.startswith("-") for form in _forms(word)}
         first = next((word for word in words if not word.startswith("-")), "")
         return given.isdisjoint(self.unless.split()) and (
@@ -72,13 +72,13 @@ def text_of(key: str, table: str) -> str:
 
 
 def wraps(name: str, arguments: Sequence[str | None]) -> bool:
-    """Whether a program runs another one that stands among its arguments: always, or with this subcommand."""
+    """Return whether a program runs another one that stands among its arguments: always, or with this subcommand."""
     subcommands = _load("words")["wrappers_with"].get(name, "").split()
     return name in words("wrappers") or any(word in subcommands for word in arguments[:8])
 
 
 def talks(name: str, arguments: Sequence[str | None]) -> bool:
-    """Whether a program talks to other machines: always, or with this subcommand."""
+    """Return whether a program talks to other machines: always, or with this subcommand."""
     subcommands = _load("words")["network_with"].get(name, "").split()
     return name in words("network") or any(word in subcommands for word in arguments[:3])
 

@@ -1,4 +1,4 @@
-"""The commands of a shell text, found in the tree that tree-sitter gives: where they hide does not matter, only that they are there."""
+"""List the commands of a shell text from the syntax tree of tree-sitter, wherever they stand in it."""
 
 import re
 from collections import Counter

@@ -1,7 +1,7 @@
 """The only way to run a shell command unasked: prove what it does.
 
 A command is proved when it lies in a small grammar (`grammar.py`), when every program in it has a row in the tables (`tables/*.toml`) and
-every flag stands in that row. The proof names each file that is opened. Everything else is outside, and whoever judges asks.
+every flag stands in that row. The proof names each file that is opened. Everything else is outside, and the judge asks.
 
 The package imports nothing else of this program, so that it can be read, tested and replaced by itself.
 """

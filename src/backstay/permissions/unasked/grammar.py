@@ -381,5 +381,5 @@ class Reader:
 
 
 def _same_wildcards(value: str, shape: str) -> bool:
-    """Whether no wildcard of a word is quoted, so that each means what it looks like."""
+    """Return whether no wildcard of a word is quoted, so that each means what it looks like."""
     return all(value.count(char) == shape.count(char) for char in "*?[]")

@@ -36,7 +36,7 @@ class Given(msgspec.Struct, frozen=True):
     operands: tuple[Word, ...]
 
     def has(self, names: str) -> bool:
-        """Whether one of these flags is there; `names` stand between blanks."""
+        """Return whether one of these flags is there; `names` stand between blanks."""
         return any(flag.name in names.split() for flag, _ in self.flags)
 
     def values(self, name: str) -> list[Word]:

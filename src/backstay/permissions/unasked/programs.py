@@ -1,4 +1,4 @@
-"""What one command does: its program's row, its flags, and each file that it opens."""
+"""Tell what one command does, by its program's row and flags, and each file that it opens."""
 
 import posixpath
 import re
@@ -55,7 +55,7 @@ _INSTEAD: Final = (
 
 
 def shows_contents(name: str, given: Given) -> bool:
-    """Whether a subcommand shows what is in files that it need not name, or tells what is in them."""
+    """Return whether a subcommand shows what is in files that it need not name, or tells what is in them."""
     if name != "grep" and given.has("-L") and not given.has("--full-diff"):
         return False  # lines of a file that it names
     if name == "show" and not all(COMMIT.fullmatch(word.value or "") for word in given.operands):
@@ -70,7 +70,7 @@ def shows_contents(name: str, given: Given) -> bool:
 
 
 def may_show(name: str) -> bool:
-    """Whether some flags make a subcommand show what is in files."""
+    """Return whether some flags make a subcommand show what is in files."""
     return name in _BY_DEFAULT or name in _WHEN_ASKED
 
 

@@ -1,4 +1,4 @@
-"""From a text to its proof: every command that it runs, what each does, every file that it opens."""
+"""Prove what a text does: every command that it runs, what each does, every file that it opens."""
 
 import posixpath
 import re
@@ -200,7 +200,7 @@ def _is_harmless(name: str, word: Word) -> bool:
 
 
 def _is_inside(name: str, word: Word) -> bool:
-    """Whether a variable leads to folders of the workspace alone: `PYTHONPATH=src`."""
+    """Return whether a variable leads to folders of the workspace alone: `PYTHONPATH=src`."""
     return (
         name == "PYTHONPATH" and re.fullmatch(r"(?:\./)?[A-Za-z0-9_-][A-Za-z0-9_/-]*|\.", word.value or "") is not None
     )

@@ -13,7 +13,7 @@ LONGEST: Final = 2_000
 
 
 def is_sed_script(script: str) -> bool:
-    """Whether a sed script is made of `p`, `d`, `q`, `=` and `s` without `e` and `w`."""
+    """Return whether a sed script is made of `p`, `d`, `q`, `=` and `s` without `e` and `w`."""
     return 0 < len(script) <= LONGEST and _sed().fullmatch(script) is not None
 
 
@@ -37,7 +37,7 @@ def _sed() -> re.Pattern[str]:
 
 
 def is_awk_program(program: str) -> bool:
-    """Whether an awk program only computes and prints to its own output: no `>`, no `|` and no function that is not listed."""
+    """Return whether an awk program only computes and prints to its own output: no `>`, no `|` and no function that is not listed."""
     token, at, depth, before = _tokens("awk"), 0, 0, ";"
     while at < len(program) <= LONGEST:
         found = token.match(program, at)
@@ -61,7 +61,7 @@ def is_awk_program(program: str) -> bool:
 
 
 def is_jq_filter(script: str) -> bool:
-    """Whether a jq filter uses listed functions alone: none that reads the environment, other files or modules."""
+    """Return whether a jq filter uses listed functions alone: none that reads the environment, other files or modules."""
     token, at = _tokens("jq"), 0
     while at < len(script) <= LONGEST:
         found = token.match(script, at)

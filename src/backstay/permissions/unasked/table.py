@@ -1,4 +1,4 @@
-"""The tables of programs whose effect is known, read from `tables/*.toml` when first needed.
+"""Read the tables of programs whose effect is known, `tables/*.toml`, when first needed.
 
 A key names one program, or several between blanks; a program without a row is not known. One of these says how a row is read: `options`
 with `operands`; `words` (every word is text); `match` (the arguments, joined by blanks, fit this pattern); `runs` (such arguments, then a
