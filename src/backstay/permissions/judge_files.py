@@ -102,7 +102,7 @@ def _free(file: FileAccess) -> Collection[str]:
 
 
 def _judge_path(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) -> Finding:
-    """Judge one path: denials, critical removals, plan, questions, special places, permissions, the mode; in this order.
+    """Judge one path: denials, critical removals, plan, questions, special places, permissions, the mode; in this order."""
     if "\x00" in file.access.path:
         return Finding(file.what, "deny", "arguments", "a path with a NUL byte in it names no file: leave it out")
     if denied := _find_rule(context.rules.deny, context, file, resolved):
