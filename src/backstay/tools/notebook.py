@@ -1,4 +1,4 @@
-"""Notebooks: cells and their outputs as text."""
+"""Notebooks: their cells and outputs as text for `Read`, and the tool `NotebookEdit`, which changes one cell."""
 
 import base64
 import binascii
@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, Literal, TypeGuard
+from typing import Annotated, Final, Literal, TypeGuard, cast
 
 from msgspec import Struct
 
@@ -31,10 +31,11 @@ Fields = dict[str, object]
 
 
 def show_notebook(content: bytes, offset: int, limit: int) -> ToolOutput | None:
-    """The cells from number `offset` on, with their outputs; None when the bytes are no notebook."""
-    cells = cells_of(content)
-    if cells is None:
+    """Show the cells from number `offset` on, with their outputs; return None when the bytes are no notebook."""
+    notebook = read_notebook(content)
+    if notebook is None:
         return None
+    cells = _cells(notebook)
     if not cells:
         return ToolOutput(text="(The notebook has no cells.)")
     if offset > len(cells):
@@ -44,7 +45,7 @@ def show_notebook(content: bytes, offset: int, limit: int) -> ToolOutput | None:
     media: list[InlineMedia] = []
     size = 0
     for number, cell in enumerate(cells[offset - 1 : offset - 1 + limit], offset):
-        texts.append(_cell(number, cell, media))
+        texts.append(_show_cell(number, cell, media))
         size += len(texts[-1])
         if size > TOTAL_CHARS:
             break
@@ -54,25 +55,45 @@ def show_notebook(content: bytes, offset: int, limit: int) -> ToolOutput | None:
     return ToolOutput(text="\n".join(texts).encode("utf-8", "replace").decode(), media=tuple(media))
 
 
-def cells_of(content: bytes) -> list[Fields] | None:
-    """The cells of a notebook; None when the bytes are none."""
+def read_notebook(content: str | bytes) -> Fields | None:
+    """Read a notebook with its list of cells; return None for anything else, and where a name stands twice in one object."""
     try:
-        notebook: object = json.loads(content)
+        notebook: object = json.loads(content, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
         return None
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    return cells if _all_fields(cells) else None
+    return notebook if isinstance(notebook, dict) and _all_fields(notebook.get("cells")) else None
 
 
-def joined(value: object) -> str:
-    """A text as notebooks keep it: whole, or in a list of lines."""
+def write_notebook(notebook: Fields, like: str) -> str:
+    """Write a notebook with the indentation, separators, escapes and line ends of the text `like`."""
+    indented = re.match(r"\s*\{\r?\n([ \t]+)", like)
+    tight = not indented and '": ' not in like
+    text = json.dumps(
+        notebook,
+        ensure_ascii=like.isascii() and "\\u" in like,
+        indent=indented[1] if indented else None,
+        separators=(",", ":") if tight else None,
+    )
+    text = text.replace("\n", "\r\n") if "\r\n" in like else text
+    return like[: len(like) - len(like.lstrip())] + text + like[len(like.rstrip()) :]
+
+
+def _unique(pairs: list[tuple[str, object]]) -> Fields:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("a name stands in an object twice")
+    return fields
+
+
+def join_lines(value: object) -> str:
+    """Return a text that a notebook keeps whole or as a list of lines."""
     if isinstance(value, list):
         return "".join(str(line) for line in value)
     return value if isinstance(value, str) else ""
 
 
 def cell_name(number: int, cell: Fields) -> str:
-    """What a cell is called: its own id, or `cell-N`, counted from 0, in notebooks without ids."""
+    """Name a cell by its own id or, counted from 0 in notebooks without ids, as `cell-N`."""
     own = cell.get("id")
     return own if isinstance(own, str) and own else f"cell-{number - 1}"
 
@@ -81,14 +102,18 @@ def _all_fields(value: object) -> TypeGuard[list[Fields]]:
     return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
-def _cell(number: int, cell: Fields, media: list[InlineMedia]) -> str:
+def _cells(notebook: Fields) -> list[Fields]:
+    return cast("list[Fields]", notebook["cells"])
+
+
+def _show_cell(number: int, cell: Fields, media: list[InlineMedia]) -> str:
     count = cell.get("execution_count")
     run = f", run {count}" if isinstance(count, int) else ""
     head = f"[cell {number}: {cell.get('cell_type', 'code')}, id {cell_name(number, cell)}{run}]"
     outputs = cell.get("outputs")
     said = "\n".join(_outputs(outputs if _all_fields(outputs) else [], media))
     said = f"\n[output of cell {number}]\n{_cut(said, OUTPUT_CHARS)}" if said else ""
-    return f"{head}\n{_cut(joined(cell.get('source')), SOURCE_CHARS)}{said}"
+    return f"{head}\n{_cut(join_lines(cell.get('source')), SOURCE_CHARS)}{said}"
 
 
 def _outputs(outputs: Sequence[Fields], media: list[InlineMedia]) -> Iterator[str]:
@@ -97,21 +122,23 @@ def _outputs(outputs: Sequence[Fields], media: list[InlineMedia]) -> Iterator[st
         if isinstance(bundle, dict):
             yield from _bundle(bundle, media)
         elif output.get("output_type") == "error":
-            trace = joined([f"{line}\n" for line in _listed(output.get("traceback"))])
+            trace = join_lines([f"{line}\n" for line in _as_list(output.get("traceback"))])
             yield _COLOUR.sub("", trace or f"{output.get('ename')}: {output.get('evalue')}").rstrip("\n")
         else:
-            yield _COLOUR.sub("", joined(output.get("text"))).rstrip("\n")
+            yield _COLOUR.sub("", join_lines(output.get("text"))).rstrip("\n")
 
 
 def _bundle(bundle: Fields, media: list[InlineMedia]) -> Iterator[str]:
-    """One output in several forms: its pictures and its plainest text."""
+    """Show one output that comes in several forms: its pictures and its plainest text."""
     for kind, value in bundle.items():
         if kind.startswith("image/") and kind != "image/svg+xml":
-            picture = _picture(joined(value)) if len(media) < PICTURES else None
+            picture = _picture(join_lines(value)) if len(media) < PICTURES else None
             if picture is not None:
                 media.append(picture)
             yield f"({kind}, {'shown' if picture else 'not shown'})"
-    text = next((joined(bundle[kind]) for kind in ("text/plain", "text/markdown", "text/html") if kind in bundle), "")
+    text = next(
+        (join_lines(bundle[kind]) for kind in ("text/plain", "text/markdown", "text/html") if kind in bundle), ""
+    )
     if text:
         yield text.rstrip("\n")
 
@@ -123,121 +150,13 @@ def _picture(text: str) -> InlineMedia | None:
         return None
 
 
-def _listed(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
 def _cut(text: str, most: int) -> str:
     left = len(text) - most
     return f"{text[:most]}\n[{left} characters are left out here]" if left > 0 else text
-
-
-_BLANKS: Final = re.compile(r"[ \t\r\n]*")
-_DECODER: Final = json.JSONDecoder()
-
-
-class Cells(Struct, frozen=True):
-    """The array of cells in the text."""
-
-    text: str
-    start: int
-    """Behind its bracket."""
-    end: int
-    """Before its closing bracket."""
-    spans: tuple[tuple[int, int], ...]
-    """From where to where each cell stands."""
-
-    @property
-    def _around(self) -> str:
-        """The blanks before a cell: a line end and the indentation, or nothing."""
-        if self.spans:
-            return self.text[self.start : self.spans[0][0]]
-        unit = self._unit
-        return f"\n{unit * 2}" if unit else ""
-
-    @property
-    def _unit(self) -> str:
-        """One step of indentation; empty when the text has none."""
-        found = re.match(r"\s*\{\r?\n([ \t]+)", self.text)
-        return found[1] if found else ""
-
-    def replace(self, at: int, cell: dict[str, object]) -> str:
-        """The text with another cell in the place of cell `at`."""
-        start, end = self.spans[at]
-        return self.text[:start] + self._dump(cell) + self.text[end:]
-
-    def insert(self, at: int, cell: dict[str, object]) -> str:
-        """The text with a new cell that stands at `at`."""
-        new = self._dump(cell)
-        if not self.spans:
-            close = f"\n{self._unit}" if self._unit else ""
-            return f"{self.text[: self.start]}{self._around}{new}{close}{self.text[self.end :]}"
-        blanks = self._around or ("" if "," not in self.text or ", " not in self.text else " ")
-        if at == 0:
-            start = self.spans[0][0]
-            return f"{self.text[:start]}{new},{blanks}{self.text[start:]}"
-        end = self.spans[at - 1][1]
-        return f"{self.text[:end]},{blanks}{new}{self.text[end:]}"
-
-    def remove(self, at: int) -> str:
-        """The text without cell `at`."""
-        if len(self.spans) == 1:
-            return self.text[: self.start] + self.text[self.end :]
-        if at + 1 < len(self.spans):
-            return self.text[: self.spans[at][0]] + self.text[self.spans[at + 1][0] :]
-        return self.text[: self.spans[at - 1][1]] + self.text[self.spans[at][1] :]
-
-    def _dump(self, cell: dict[str, object]) -> str:
-        plain = self.text.isascii() and "\\u" in self.text
-        if not self._unit:
-            tight = '": ' not in self.text
-            return json.dumps(cell, ensure_ascii=plain, separators=(",", ":") if tight else None)
-        margin = self._around.rpartition("\n")[2]
-        end = "\r\n" if "\r\n" in self.text else "\n"
-        dumped = json.dumps(cell, ensure_ascii=plain, indent=self._unit)
-        return dumped.replace("\n", f"{end}{margin}")
-
-
-def find_cells(shown: str, text: str) -> Cells:
-    """Find the cells in the text of a notebook. Refuse a text that is none."""
-    try:
-        at = _blank(text, 0)
-        at = _expect(text, at, "{")
-        while text[at] != "}":
-            key, at = _DECODER.raw_decode(text, at)
-            at = _blank(text, _expect(text, _blank(text, at), ":"))
-            if key == "cells":
-                return _array(text, at)
-            _, at = _DECODER.raw_decode(text, at)
-            at = _blank(text, at)
-            at = _blank(text, at + 1) if text[at] == "," else at
-    except (ValueError, IndexError, RecursionError) as exc:
-        raise Refused("not_notebook", f"{shown!r} is not a notebook: {exc}.") from exc
-    raise Refused("not_notebook", f"{shown!r} is not a notebook: it has no cells.")
-
-
-def _array(text: str, at: int) -> Cells:
-    start = _expect(text, at, "[")
-    at = _blank(text, start)
-    spans: list[tuple[int, int]] = []
-    while text[at] != "]":
-        if spans:
-            at = _blank(text, _expect(text, at, ","))
-        _, end = _DECODER.raw_decode(text, at)
-        spans.append((at, end))
-        at = _blank(text, end)
-    return Cells(text, start, at, tuple(spans))
-
-
-def _blank(text: str, at: int) -> int:
-    found = _BLANKS.match(text, at)
-    return found.end() if found else at
-
-
-def _expect(text: str, at: int, sign: str) -> int:
-    if text[at] != sign:
-        raise ValueError(f"{sign!r} was expected at character {at}")
-    return _blank(text, at + 1) if sign == "{" else at + 1
 
 
 CellType = Literal["code", "markdown", "raw"]
@@ -255,7 +174,7 @@ async def notebook_edit(
     cell_type: Annotated[CellType | None, "code, markdown or raw; `code` for a new cell that does not say."] = None,
     edit_mode: Annotated[EditMode, "replace, insert or delete."] = "replace",
 ) -> ToolOutput:
-    """Change one cell of a notebook. A code cell whose source changes loses its outputs. Everything else stays byte for byte."""
+    """Change one cell of a notebook. A code cell whose source changes loses its outputs. Everything else stays as it is."""
     edit = _Edit(edit_mode, cell_id, cell_type, new_source)
     try:
         require_text("new_source", new_source)
@@ -271,29 +190,30 @@ class _Edit(Struct, frozen=True):
     source: str
 
     def rewrite(self, target: FileTarget, content: bytes) -> Rewritten:
-        """The notebook after the edit."""
+        """Return the notebook after the edit."""
         document = decode(target.shown, content)
-        found = cells_of(document.text.encode("utf-8", "surrogatepass"))
-        if found is None:
+        notebook = read_notebook(document.text)
+        if notebook is None:
             raise Refused("not_notebook", f"{target.shown!r} is not a notebook.")
-        cells = find_cells(target.shown, document.text)
-        if [json.loads(document.text[start:end]) for start, end in cells.spans] != found:
-            raise Refused("not_notebook", f"{target.shown!r} has its cells twice.")
-        text, words = self._apply(target, cells, found)
-        if text == document.text:
-            raise Refused("no_change", "The cell has this source already. Nothing would change.")
-        return Rewritten(document.encode(text), f"{words} {target.shown!r}.")
+        words = self._apply(target, notebook)
+        return Rewritten(document.encode(write_notebook(notebook, document.text)), f"{words} {target.shown!r}.")
 
-    def _apply(self, target: FileTarget, cells: Cells, found: list[Fields]) -> tuple[str, str]:
+    def _apply(self, target: FileTarget, notebook: Fields) -> str:
+        cells = _cells(notebook)
         if self.mode == "insert":
-            at = self._position(target, found) + 1 if self.cell else 0
-            new = self._new(cells, found)
-            return cells.insert(at, new), f"Inserted cell {at + 1} (id {cell_name(at + 1, new)}) into"
-        at = self._position(target, found)
-        name = cell_name(at + 1, found[at])
+            at = self._position(target, cells) + 1 if self.cell else 0
+            cells.insert(at, self._new_cell(notebook))
+            return f"Inserted cell {at + 1} (id {cell_name(at + 1, cells[at])}) into"
+        at = self._position(target, cells)
+        name = cell_name(at + 1, cells[at])
         if self.mode == "delete":
-            return cells.remove(at), f"Deleted cell {at + 1} (id {name}) of"
-        return cells.replace(at, self._changed(found[at])), f"Changed cell {at + 1} (id {name}) of"
+            del cells[at]
+            return f"Deleted cell {at + 1} (id {name}) of"
+        cell = self._change_cell(cells[at])
+        if cell == cells[at]:
+            raise Refused("no_change", "The cell has this source already. Nothing would change.")
+        cells[at] = cell
+        return f"Changed cell {at + 1} (id {name}) of"
 
     def _position(self, target: FileTarget, found: list[Fields]) -> int:
         names = [cell_name(number, cell) for number, cell in enumerate(found, 1)]
@@ -309,7 +229,7 @@ class _Edit(Struct, frozen=True):
         known = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
         raise Refused("no_match", f"{target.shown!r} has no cell {self.cell!r}. Its cells are: {known or 'none'}.")
 
-    def _changed(self, old: Fields) -> Fields:
+    def _change_cell(self, old: Fields) -> Fields:
         kind = self.kind or old.get("cell_type", "code")
         lines = _lines(self.source) if isinstance(old.get("source", []), list) else self.source
         changed = old | {"cell_type": kind, "source": lines}
@@ -317,12 +237,12 @@ class _Edit(Struct, frozen=True):
             return changed | {"execution_count": None, "outputs": []}
         return {name: value for name, value in changed.items() if name not in ("execution_count", "outputs")}
 
-    def _new(self, cells: Cells, found: list[Fields]) -> Fields:
+    def _new_cell(self, notebook: Fields) -> Fields:
         kind = self.kind or "code"
         new: Fields = {"cell_type": kind}
         if kind == "code":
             new["execution_count"] = None
-        if _has_ids(cells.text, found):
+        if _has_ids(notebook):
             new["id"] = os.urandom(4).hex()
         new["metadata"] = {}
         if kind == "code":
@@ -331,14 +251,13 @@ class _Edit(Struct, frozen=True):
 
 
 def _lines(source: str) -> list[str]:
-    """A source as notebooks keep it: lines with their ends."""
+    """Split a source as notebooks keep it: lines with their ends."""
     return re.findall(r"[^\n]*\n|[^\n]+", source)
 
 
-def _has_ids(text: str, found: list[Fields]) -> bool:
-    """Whether cells of this notebook have ids: format 4.5 and later."""
-    if found:
-        return any("id" in cell for cell in found)
-    notebook = json.loads(text)
+def _has_ids(notebook: Fields) -> bool:
+    """Return whether cells of this notebook have ids: format 4.5 and later."""
+    if cells := _cells(notebook):
+        return any("id" in cell for cell in cells)
     minor = notebook.get("nbformat_minor")
     return notebook.get("nbformat") == 4 and isinstance(minor, int) and minor >= 5
