@@ -10,7 +10,7 @@ import pytest
 from backstay.export.files import write_pieces
 from backstay.system.files import has_changed, replace_file, stamp_at
 from backstay.system.handles import walk_to
-from backstay.tools.paging import OutputFolder
+from backstay.tools.output import OutputFolder
 
 LONGEST = "n" * 250 + ".html"
 

@@ -84,7 +84,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     testing 17
 
-    tools 26
+    tools 23
 
     vocab 1
 

@@ -13,8 +13,7 @@ import anyio
 import httpx
 import pytest
 
-from backstay.sandbox.egress import Egress, resolve_by_system
-from backstay.sandbox.egress_transport import EgressLimits, is_this_machine
+from backstay.sandbox.egress import Egress, EgressLimits, is_this_machine, resolve_by_system
 from backstay.vocab.errors import UserError
 from tests.sandbox.egress_kit import Site, always, certificate_for, get, page, rebinding, refusal
 

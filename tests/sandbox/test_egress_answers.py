@@ -8,8 +8,7 @@ import anyio
 import httpx
 import pytest
 
-from backstay.sandbox.egress import Egress
-from backstay.sandbox.egress_transport import MEMBERS, EgressLimits
+from backstay.sandbox.egress import MEMBERS, Egress, EgressLimits
 from backstay.vocab.errors import EgressRefused
 from tests.sandbox.egress_kit import Page, Send, Site, for_ever, free_port, get, in_drops, in_silence, page, refusal
 

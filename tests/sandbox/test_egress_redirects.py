@@ -124,7 +124,7 @@ async def test_what_was_sent_to_one_host_is_sent_on_within_it() -> None:
 async def test_headers_for_one_host_do_not_go_along_to_another() -> None:
     import httpx
 
-    from backstay.sandbox.egress_transport import _sent_on
+    from backstay.sandbox.egress import _sent_on
 
     secrets = {"Authorization": "Bearer a", "X-Subscription-Token": "b", "Cookie": "c=d", "Accept": "text/html"}
     before = httpx.Request("GET", "https://one.example/", headers=secrets)

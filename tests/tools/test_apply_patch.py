@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
+from backstay.tools.files.apply_patch import NotApplied, Planned, apply_patch, write_all
 from backstay.tools.files.locked_file import hold
 from backstay.tools.files.read import read_file
 from backstay.tools.files.target import FileTarget, Refused
-from backstay.tools.patch.apply_patch import NotApplied, Planned, apply_patch, write_all
 from tests.tools.context import RecordingContext
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from backstay.ports import Tool
 from backstay.tools.files import locked_file
+from backstay.tools.files.apply_patch import apply_patch
 from backstay.tools.files.edit import edit_file, multi_edit
 from backstay.tools.files.locked_file import Overtaken, hold
 from backstay.tools.files.open_beneath import OpenedPath, reach
@@ -24,7 +25,6 @@ from backstay.tools.files.read import read_file
 from backstay.tools.files.target import FileTarget, Refused, in_words, target_of
 from backstay.tools.files.write import write_file
 from backstay.tools.notebook import notebook_edit
-from backstay.tools.patch.apply_patch import apply_patch
 from tests.tools.context import RecordingContext
 
 WRITERS: list[tuple[Tool, dict[str, object]]] = [

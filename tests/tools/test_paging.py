@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.paging import OutputFolder, read_output
+from backstay.tools.output import OutputFolder, read_output
 from backstay.tools.shell.bash import make_bash
 from tests.tools.context import RecordingContext
 

@@ -8,9 +8,9 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from backstay.ports import Tool
+from backstay.tools.files.apply_patch import apply_patch
 from backstay.tools.files.edit import edit_file, multi_edit
 from backstay.tools.files.write import write_file
-from backstay.tools.patch.apply_patch import apply_patch
 from tests.tools.context import RecordingContext
 
 WRITERS = 8

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstay.tools.patch.hunks import apply_hunks
-from backstay.tools.patch.parse import patch_of, patch_paths, read_patch
+from backstay.tools.patch import apply_hunks, patch_of, patch_paths, read_patch
 from backstay.vocab.errors import UserError
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.tools.paging import LONGEST_ESCAPE, LONGEST_LINE, SettledLines, TextDecoder, read_screen
+from backstay.tools.output import LONGEST_ESCAPE, LONGEST_LINE, SettledLines, TextDecoder, read_screen
 
 PIECES = (b"a", b"\n", b"\r", b"\b", b"\x1b", b"\x1b[31m", b"\x1b[", b"\x1b]0;t\x07", b"\x1b]8;;u\x1b\\", b"\x1b(B")
 ODD_PIECES = (b"\xc3", b"\xa9", b"\xff", b"\0", b"\x07", b"\x1bP", b"0;1", b"m", "é€😀".encode())

@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.sandbox.egress import Egress
-from backstay.sandbox.egress_transport import EgressLimits
+from backstay.sandbox.egress import Egress, EgressLimits
 from backstay.tools.web.download import explain_failure
 from backstay.tools.web.fetch import WARNING, make_web_fetch
 from tests.sandbox.egress_kit import (

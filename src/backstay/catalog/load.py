@@ -206,9 +206,7 @@ PURE: Final = (
     "checkpoints/points.py",
     "checkpoints/plan.py",
     "mcp/pins.py",
-    "tools/patch/parse.py",
-    "tools/patch/model.py",
-    "tools/patch/hunks.py",
+    "tools/patch.py",
 )
 """The modules that compute from their arguments alone: what a log means is theirs to say. `tests/test_layers.py` holds them to it."""
 

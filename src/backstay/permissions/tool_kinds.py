@@ -8,7 +8,7 @@ import msgspec
 
 from backstay.permissions.call_site import Access, AccessKind, CallSite
 from backstay.permissions.paths import absolute
-from backstay.tools.patch.parse import patch_of, patch_paths
+from backstay.tools.patch import patch_of, patch_paths
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Effect, Taint, ToolSpec, Touches
 

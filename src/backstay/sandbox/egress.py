@@ -5,16 +5,24 @@
 
 A name is resolved here, every address that it has is judged, and the connection goes to one that was judged: a name that means another
 address a moment later gains nothing. Proxies of the environment are not used, because they would do the resolving.
+
+Redirects are judged before they are followed, and bodies are counted and unpacked while they come.
 """
 
+import contextlib
 import functools
+import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Sequence
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Final
+from typing import Any, Final
 
 import anyio
+import anyio.to_thread
+import httpcore
 import httpx
 from msgspec import Struct, field
 
@@ -30,7 +38,6 @@ from backstay.permissions.networks import (
     why_local,
 )
 from backstay.permissions.networks import why_refused as why_refused  # noqa: PLC0414 - a part of what this module offers
-from backstay.sandbox.egress_transport import EgressLimits, GuardedClient, GuardedTransport, is_this_machine
 from backstay.vocab.errors import EgressRefused, UserError
 
 DEFAULT_PORTS: Final = frozenset((80, 443))
@@ -45,6 +52,19 @@ async def resolve_by_system(name: str) -> Sequence[str]:
     """Ask the operating system for the addresses of a name."""
     found = await anyio.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class EgressLimits(Struct, frozen=True, kw_only=True):
+    """How long a request may take and how much it may bring. None lifts a limit, for streams that have no end."""
+
+    connect_s: float | None = 10.0
+    """Finding the address and making the connection."""
+    headers_s: float | None = 30.0
+    """Until the last redirect is followed and the answer begins."""
+    body_s: float | None = 60.0
+    """For the whole body, however it trickles."""
+    body_bytes: int | None = 5 * 1024 * 1024
+    """Of the body, packed or unpacked."""
 
 
 class Egress(Struct, frozen=True, kw_only=True, dict=True):
@@ -161,3 +181,354 @@ def _certificates() -> ssl.SSLContext:
     except OSError as exc:
         named = "the file of SSL_CERT_FILE or the folder of SSL_CERT_DIR"
         raise UserError(f"The certificates cannot be read: {exc}. Check {named}.") from exc
+
+
+REDIRECTS: Final = 5
+"""Redirects that are followed, one after the other."""
+DIALLED: Final = 6
+"""Addresses of one host that are tried."""
+KEPT_S: Final = 30.0
+"""How long an unused connection is kept."""
+
+Admit = Callable[[str, int, bool], Awaitable[Sequence[str]]]
+"""Gives the addresses that may be dialled for a host and port, or raises `EgressRefused`. The flag says whether private ones may be."""
+Look = Callable[[httpx.URL], None]
+"""Raises `EgressRefused` for an address that is bad as it is written."""
+
+_FOREIGN: Final = "backstay.redirected"
+"""Marks a request that another host sent us on."""
+_CARRIED: Final = frozenset(("accept", "accept-encoding", "accept-language", "host", "user-agent", "connection"))
+"""Headers that go along to another host."""
+
+
+class GuardedClient(httpx.AsyncClient):
+    """A client that follows redirects only where a careful reader would.
+
+    At most five, never from https to http, with a body never to another host, and to another host without the headers that were meant
+    for the first one. A host that is private is reached by a redirect only from itself.
+    """
+
+    def __init__(self, transport: "GuardedTransport", *, limits: EgressLimits, follow_redirects: bool) -> None:
+        super().__init__(
+            transport=transport,
+            timeout=httpx.Timeout(
+                None, connect=limits.connect_s
+            ),  # the rest has deadlines that a trickle does not move
+            follow_redirects=follow_redirects,
+            trust_env=False,
+        )
+        self._patience = limits.headers_s
+
+    def build_request(self, method: str, url: httpx.URL | str, **rest: Any) -> httpx.Request:  # its types are private
+        """Make a request, with an address that cannot be read told like any other that is refused."""
+        try:
+            return super().build_request(method, url, **rest)
+        except httpx.InvalidURL as exc:
+            raise EgressRefused("url", host=_shown(str(url)), why=f"it is not an address: {exc}") from exc
+
+    async def send(
+        self,
+        request: httpx.Request,
+        *,
+        stream: bool = False,
+        auth: Any = httpx.USE_CLIENT_DEFAULT,  # its type is private
+        follow_redirects: Any = httpx.USE_CLIENT_DEFAULT,  # likewise
+    ) -> httpx.Response:
+        """Send a request and, when that is wanted, follow where it leads."""
+        follow = self.follow_redirects if follow_redirects is httpx.USE_CLIENT_DEFAULT else bool(follow_redirects)
+        with anyio.CancelScope(deadline=_from_now(self._patience)) as limit:
+            response = await self._follow(request, auth, follow)
+        if limit.cancelled_caught:
+            raise httpx.ReadTimeout(
+                f"{request.url.host!r} did not answer within {self._patience:g} s.", request=request
+            )
+        if not stream:
+            try:
+                await response.aread()
+            finally:
+                await response.aclose()
+        return response
+
+    async def _follow(self, request: httpx.Request, auth: Any, follow: bool) -> httpx.Response:
+        history: list[httpx.Response] = []
+        while True:
+            response = await super().send(request, stream=True, auth=auth, follow_redirects=False)
+            response.history = list(history)
+            following = response.next_request
+            if following is None or not follow:
+                return response
+            await response.aclose()
+            history.append(response)
+            if len(history) > REDIRECTS:
+                raise EgressRefused("redirect", host=request.url.host, why=f"it redirects more than {REDIRECTS} times.")
+            if _sent_on(request, following):
+                auth = None
+            request = following
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Sends requests over connections that `admit` has judged, and takes answers within `limits`."""
+
+    def __init__(
+        self, look: Look, admit: Admit, *, limits: EgressLimits, certificates: Callable[[], ssl.SSLContext]
+    ) -> None:
+        self._look = look
+        self._admit = admit
+        self._limits = limits
+        self._certificates = certificates
+        self._pools: dict[bool, httpcore.AsyncConnectionPool] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request."""
+        self._look(request.url)
+        pool = await self._pool(private=not request.extensions.get(_FOREIGN, False))
+        with named_errors():
+            answer = await pool.handle_async_request(_plain(request))
+        headers = httpx.Headers(answer.headers)
+        try:
+            body = self._body(request, headers, answer)
+        except EgressRefused:
+            await answer.aclose()
+            raise
+        return httpx.Response(answer.status, headers=headers, stream=body, extensions=answer.extensions)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            await pool.aclose()
+
+    def _body(self, request: httpx.Request, headers: httpx.Headers, answer: httpcore.Response) -> "BoundedBody":
+        host, limit = request.url.host, self._limits.body_bytes
+        said = headers.get("content-length", "")
+        if limit is not None and said.isdecimal() and int(said[:20]) > limit and request.method != "HEAD":
+            raise too_large(host, limit)
+        coding = coding_of(headers, host)
+        if coding:  # what comes out of here is not packed any more
+            del headers["content-encoding"]
+            headers.pop("content-length", None)
+        source: Any = answer.stream  # iterable in either way, which its type does not say
+        return BoundedBody(source, host=host, coding=coding, limits=self._limits)
+
+    async def _pool(self, *, private: bool) -> httpcore.AsyncConnectionPool:
+        """The connections that may, or may not, lead to private hosts. Reading the certificates takes a while: not on the event loop."""
+        if private not in self._pools:
+            certificates = await anyio.to_thread.run_sync(self._certificates)
+            backend = _JudgingBackend(self._admit, private=private)
+            made = httpcore.AsyncConnectionPool(
+                certificates, max_keepalive_connections=4, keepalive_expiry=KEPT_S, network_backend=backend
+            )
+            self._pools.setdefault(private, made)
+        return self._pools[private]
+
+
+def is_this_machine(address: str, port: int) -> bool:
+    """Whether an address is one of this machine's own, though it may be public. Sends nothing."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, port))
+        return bool(probe.getsockname()[0] == address)
+    return False
+
+
+class _JudgingBackend(httpcore.AsyncNetworkBackend):
+    """Dials the very addresses that were judged."""
+
+    def __init__(self, admit: Admit, *, private: bool) -> None:
+        self._admit = admit
+        self._private = private
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the pool calls it so
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,  # its type is private
+    ) -> httpcore.AsyncNetworkStream:
+        until = _from_now(timeout)
+        with anyio.CancelScope(deadline=until) as limit:
+            addresses = await self._admit(host, port, self._private)
+        if limit.cancelled_caught:
+            raise httpcore.ConnectTimeout(f"Looking {host!r} up took more than {timeout:g} seconds.")
+        *others, last = addresses[:DIALLED]
+        for place, address in enumerate(others):
+            share = (until - anyio.current_time()) / (len(others) + 1 - place)
+            with contextlib.suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+                return await self._network.connect_tcp(address, port, timeout=min(share, 60.0))
+        return await self._network.connect_tcp(
+            last, port, timeout=None if timeout is None else until - anyio.current_time()
+        )
+
+    async def connect_unix_socket(self, path: str, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
+        raise EgressRefused("scheme", host=path, why="requests do not go to sockets of this machine.")
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+def _plain(request: httpx.Request) -> httpcore.Request:
+    """The request without what could send it elsewhere: the host that it names is the host of its address."""
+    url = request.url
+    headers = httpx.Headers(request.headers)
+    headers["host"] = url.netloc.decode("ascii")
+    headers["accept-encoding"] = ACCEPTED
+    extensions = {"timeout": request.extensions["timeout"]} if "timeout" in request.extensions else {}
+    return httpcore.Request(
+        method=request.method,
+        url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+        headers=headers.raw,
+        content=request.stream,
+        extensions=extensions,
+    )
+
+
+def _sent_on(before: httpx.Request, after: httpx.Request) -> bool:
+    """Judge a redirect and prepare the request that follows it. Return whether it goes to another host."""
+    host = before.url.host
+    if before.url.scheme == "https" and after.url.scheme != "https":
+        raise EgressRefused("redirect", host=host, why=f"it redirects from https to {after.url.scheme}.")
+    ports = (_port(before.url), _port(after.url))
+    if host == after.url.host and (ports[0] == ports[1] or ports == (80, 443)):
+        return False
+    if after.method not in ("GET", "HEAD"):
+        raise EgressRefused("redirect", host=host, why=f"it redirects what was sent on to {after.url.host!r}.")
+    for name in [name for name in after.headers if name not in _CARRIED]:
+        del after.headers[name]
+    after.extensions = {**after.extensions, _FOREIGN: True}  # and stays so for all that follow it
+    return True
+
+
+def _shown(url: str) -> str:
+    """An address that could not be read, without the password that may be in it."""
+    return re.sub(r"//.*@", "//...@", url, flags=re.DOTALL)[:200]
+
+
+def _port(url: httpx.URL) -> int | None:
+    return url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def _from_now(seconds: float | None) -> float:
+    return float("inf") if seconds is None else anyio.current_time() + seconds
+
+
+ACCEPTED: Final = "gzip, deflate"
+"""The codings that are asked for: those that are unpacked here, in bounded steps."""
+STEP: Final = 64 * 1024
+"""Bytes that are unpacked at a time."""
+MEMBERS: Final = 64
+"""Parts that a packed body may be put together of."""
+
+
+class BoundedBody(httpx.AsyncByteStream):
+    """A body that is counted and unpacked while it comes."""
+
+    def __init__(self, source: AsyncIterable[bytes], *, host: str, coding: str, limits: EgressLimits) -> None:
+        self._source = source
+        self._host = host
+        self._unpacker = _Unpacker(coding) if coding else None
+        self._limits = limits
+        self._came = 0
+        self._given = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The bytes, unpacked."""
+        patience = self._limits.body_s
+        until = float("inf") if patience is None else anyio.current_time() + patience
+        chunks = aiter(self._source)
+        while (chunk := await self._next(chunks, until)) is not None:
+            self._came = self._counted(self._came, len(chunk))
+            for piece in (chunk,) if self._unpacker is None else self._unpacker.unpack(chunk):
+                self._given = self._counted(self._given, len(piece))
+                yield piece
+        if self._unpacker is not None:
+            self._unpacker.close()
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        close = getattr(self._source, "aclose", None)
+        if close is not None:
+            with named_errors():
+                await close()
+
+    async def _next(self, chunks: AsyncIterator[bytes], until: float) -> bytes | None:
+        with named_errors(), anyio.CancelScope(deadline=until):
+            return await anext(chunks, None)
+        raise httpx.ReadTimeout(f"The answer of {self._host!r} took more than {self._limits.body_s:g} seconds.")
+
+    def _counted(self, before: int, more: int) -> int:
+        if self._limits.body_bytes is not None and before + more > self._limits.body_bytes:
+            raise too_large(self._host, self._limits.body_bytes)
+        return before + more
+
+
+def coding_of(headers: httpx.Headers, host: str) -> str:
+    """The one coding that a body has; empty for none. Raise `EgressRefused` for one that was not asked for."""
+    said: str = headers.get("content-encoding", "")
+    named = [word.strip().lower() for word in said.split(",")]
+    codings = [word.removeprefix("x-") for word in named if word not in ("", "identity")]
+    if not codings:
+        return ""
+    if len(codings) > 1 or codings[0] not in ("gzip", "deflate"):
+        why = f"its answer is packed as {', '.join(codings)[:80]!r}, which was not asked for."
+        raise EgressRefused("encoding", host=host, why=why)
+    return codings[0]
+
+
+def too_large(host: str, limit: int) -> EgressRefused:
+    """The error for a body with too many bytes."""
+    return EgressRefused("too_large", host=host, why=f"its answer is larger than {limit:,} bytes.")
+
+
+@contextmanager
+def named_errors() -> Iterator[None]:
+    """Raise the errors of the connection under the names that users of the client know; each keeps the name and the cause that it has."""
+    try:
+        yield
+    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as exc:
+        raise getattr(httpx, type(exc).__name__)(str(exc)) from exc
+
+
+class _Unpacker:
+    """Unpacks in bounded steps. Several parts after each other are one body, as gzip has it."""
+
+    def __init__(self, coding: str) -> None:
+        self._windows = [31] if coding == "gzip" else [zlib.MAX_WBITS, -zlib.MAX_WBITS]
+        self._object = zlib.decompressobj(self._windows[0])
+        self._members = 0
+        self._begun = False
+
+    def unpack(self, chunk: bytes) -> Iterator[bytes]:
+        """What `chunk` holds, piece by piece."""
+        while chunk:
+            if self._object.eof:
+                self._next_member()
+            piece = self._step(chunk)
+            self._begun = True
+            chunk = self._object.unconsumed_tail or self._object.unused_data
+            if piece:
+                yield piece
+            if not piece and not self._object.eof:
+                return
+
+    def close(self) -> None:
+        """Raise when the body ended in the middle. A body that never began is none."""
+        if self._begun and not self._object.eof:
+            raise httpx.DecodingError("The packed answer ended too early.")
+
+    def _step(self, chunk: bytes) -> bytes:
+        try:
+            return self._object.decompress(chunk, STEP)
+        except zlib.error as exc:
+            if self._begun or len(self._windows) == 1:
+                raise httpx.DecodingError(f"The packed answer cannot be unpacked: {exc}.") from exc
+            self._windows.pop(0)  # some servers leave out the frame that `deflate` should have
+            self._object = zlib.decompressobj(self._windows[0])
+            return self._step(chunk)
+
+    def _next_member(self) -> None:
+        self._members += 1
+        if self._members > MEMBERS:
+            raise httpx.DecodingError(f"The packed answer has more than {MEMBERS} parts.")
+        self._object = zlib.decompressobj(self._windows[0])

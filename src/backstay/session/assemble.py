@@ -58,7 +58,7 @@ from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.session.workspace import SessionSandbox, call_site_of, check_sandbox, looks
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace, NoTrace
-from backstay.tools.bounded import BoundedTool
+from backstay.tools.output import BoundedTool
 from backstay.tools.toolset import Toolset
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft, Grant

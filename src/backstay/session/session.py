@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from backstay.checkpoints import request_restore
+from backstay.checkpoints import restore
 from backstay.checkpoints.points import RestoreReport
 from backstay.commands.spec import CommandCall, CommandResult, Submission
 from backstay.logic.budget import check_priced, dollars
@@ -454,11 +454,11 @@ class Session(SessionView):
         report says how to come back. `along` is written in the same commit: with a `Rewound` the conversation goes back too.
         Raise `IllegalTransition` while a turn is going on, and `UserError` when there is no such point.
         """
-        return await request_restore.restore_files(self._runner, to=to, before=before, undo=undo, along=along)
+        return await restore.restore_files(self._runner, to=to, before=before, undo=undo, along=along)
 
     async def finish_restore(self) -> None:
         """Finish putting files back where a process that died left off; nothing happens when none did."""
-        await request_restore.finish_restore(self._runner)
+        await restore.finish_restore(self._runner)
 
     async def purge_checkpoints(self) -> None:
         """Give up what was kept of files so far: they cannot be put back to any point before this."""

@@ -15,12 +15,12 @@ from backstay.runtime.inbox import Inbox
 from backstay.sandbox.git import careful_git, git_environment
 from backstay.sandbox.resolve_paths import private_names
 from backstay.tools.ask_user import ask_user
+from backstay.tools.files.apply_patch import apply_patch
 from backstay.tools.files.edit import edit_file, multi_edit
 from backstay.tools.files.read import read_file
 from backstay.tools.files.write import write_file
 from backstay.tools.notebook import notebook_edit
-from backstay.tools.paging import read_output
-from backstay.tools.patch.apply_patch import apply_patch
+from backstay.tools.output import read_output
 from backstay.tools.search import make_glob, make_grep
 from backstay.tools.shell.background import BackgroundShells
 from backstay.tools.todo import write_todos

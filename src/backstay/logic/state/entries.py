@@ -15,8 +15,7 @@ import msgspec
 
 from backstay.logic.budget import add
 from backstay.logic.state.content import LONG
-from backstay.tools.patch.model import PatchSection
-from backstay.tools.patch.parse import patch_of, read_patch
+from backstay.tools.patch import PatchSection, patch_of, read_patch
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded, ToolOutcome, TurnOutcome
 from backstay.vocab.events import (

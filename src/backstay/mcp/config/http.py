@@ -13,8 +13,7 @@ import httpx2
 
 from backstay.mcp.dependencies import Noise
 from backstay.mcp.spec import ServerSpec
-from backstay.sandbox.egress import Egress
-from backstay.sandbox.egress_transport import EgressLimits
+from backstay.sandbox.egress import Egress, EgressLimits
 from backstay.vocab.errors import BackstayError
 
 LARGEST_ANSWER: Final = 32 * 1024 * 1024

@@ -22,8 +22,7 @@ from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.runtime.barrier import run_guarded
 from backstay.tools.files.media_type import image_type
-from backstay.tools.output import BoundedText
-from backstay.tools.paging import Keep, shown_in_part
+from backstay.tools.output import BoundedText, Keep, shown_in_part
 from backstay.tools.shell.processes import KILL_S, RUN_VARIABLE, end_group, end_run, prepare_program, wait_for
 from backstay.version import VERSION
 

@@ -20,8 +20,7 @@ from backstay.plugins.ids import version_key
 from backstay.plugins.install.sources import NpmSource, PythonSource, check_url, split_url
 from backstay.plugins.manifest import PLACE
 from backstay.providers.local.sources import PipSettings, pip_settings, trust
-from backstay.sandbox.egress import Egress
-from backstay.sandbox.egress_transport import EgressLimits
+from backstay.sandbox.egress import Egress, EgressLimits
 from backstay.vocab.errors import UserError
 
 LARGEST: Final = 64 * 1024 * 1024

@@ -1,7 +1,10 @@
 """The text of PDF files, taken out by a process of its own: a hostile file costs some seconds and nothing else."""
 
+import io
 import re
+import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +27,7 @@ _ESCAPED: Final = 6
 _BESIDES: Final = 64 * 1024
 """Bytes of an answer beside the texts."""
 _RANGE: Final = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})?\s*)?")
-_START: Final = (
-    "import sys; sys.path.append(sys.argv.pop(1)); from backstay.tools.files.pdf_process import main; main()"
-)
+_START: Final = "import sys; sys.path.append(sys.argv.pop(1)); from backstay.tools.files.pdf import main; main()"
 
 
 class PdfPages(msgspec.Struct, frozen=True):
@@ -92,3 +93,42 @@ async def read_pdf(content: bytes, first: int, last: int, *, most: int = TOTAL_C
     except msgspec.DecodeError:
         said = ran.err.decode("utf-8", "replace").strip().splitlines()
         return PdfPages(problem="broken", detail=(said[-1] if said else f"the reader ended with {ran.code}")[:200])
+
+
+MEMORY: Final = 1024 * 1024 * 1024
+"""Bytes of address space; a file that unpacks to more ends the process."""
+CPU_SECONDS: Final = 30
+
+
+def main() -> None:
+    """Read the pages named by the arguments: first, last, and the most characters of all together."""
+    first, last, most = map(int, sys.argv[1:4])
+    for kind, most_of_it in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CPU, CPU_SECONDS)):
+        with suppress(ValueError, OSError):  # some systems do not limit this
+            resource.setrlimit(kind, (most_of_it, most_of_it))
+    answer = read_pages(sys.stdin.buffer.read(), first, last, most)
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+
+
+def read_pages(content: bytes, first: int, last: int, most: int) -> PdfPages:
+    """The texts of the pages, at least one and as many as have room."""
+    from pypdf import PdfReader  # noqa: PLC0415 - heavy, and only this process needs it
+    from pypdf.errors import DependencyError, PyPdfError  # noqa: PLC0415
+
+    try:
+        reader = PdfReader(io.BytesIO(content))
+        if reader.is_encrypted and not reader.decrypt(""):
+            return PdfPages(problem="encrypted")
+        total = len(reader.pages)
+        texts: list[str] = []
+        for number in range(first, min(last, total) + 1):
+            text = reader.pages[number - 1].extract_text()
+            texts.append(text[:most].encode("utf-8", "replace").decode())
+            most -= len(text)
+            if most <= 0:
+                break
+        return PdfPages(total=total, texts=texts)
+    except DependencyError:
+        return PdfPages(problem="encrypted")  # with a cipher that is not installed
+    except PyPdfError as exc:
+        return PdfPages(problem="broken", detail=f"{exc}")

@@ -18,8 +18,7 @@ from msgspec import Struct
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.target import Refused
-from backstay.tools.output import BoundedText
-from backstay.tools.paging import Keep, SettledLines, TextDecoder, shown_in_part
+from backstay.tools.output import BoundedText, Keep, SettledLines, TextDecoder, shown_in_part
 from backstay.tools.ripgrep import select_lines
 from backstay.tools.shell.bash import LINGER_S, make_bash
 from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, start

@@ -10,8 +10,7 @@ from msgspec import Meta
 
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
-from backstay.tools.output import BoundedText, LiveText
-from backstay.tools.paging import Keep, SettledLines, TextDecoder, shown_in_part
+from backstay.tools.output import BoundedText, Keep, LiveText, SettledLines, TextDecoder, shown_in_part
 from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, problem_of, start
 from backstay.tools.shell.processes import KILL_S, end_group, survivors, wait_for
 from backstay.tools.shell.spool import Spool

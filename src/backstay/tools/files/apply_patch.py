@@ -16,9 +16,7 @@ from backstay.tools.files.encoding import decode
 from backstay.tools.files.locked_file import Keepsake, LockedFile, hold
 from backstay.tools.files.replace_text import difference
 from backstay.tools.files.target import FileTarget, Refused, in_words, require_text, target_of
-from backstay.tools.patch.hunks import apply_hunks
-from backstay.tools.patch.model import PatchSection
-from backstay.tools.patch.parse import patch_of, read_patch
+from backstay.tools.patch import PatchSection, apply_hunks, patch_of, read_patch
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.tools import FileSeen
 
