@@ -17,8 +17,7 @@ from backstay.sandbox.plan import _OWN
 from backstay.session.session import Session
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import Rewound
-from backstay.vocab.events.limits import ChildSpent
+from backstay.vocab.events import ChildStarted, Rewound
 from backstay.vocab.events.tools import FileSeen
 from tests.checkpoints.kept import Reply, bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_walk_tree import listed, take
@@ -295,13 +294,13 @@ async def test_undo_says_in_which_session_a_skill_ran_that_a_person_typed(reposi
     async with working(repository, model=model, session_id="parent") as session:
         nothing = await typed(session, "/undo")
         await session.interpret("/w it")
-        child = named(await session.events(), ChildSpent)[0].child
+        child = named(await session.events(), ChildStarted)[0].child
         alone = await typed(session, "/undo")
         await session.run("And?")
         later = await typed(session, "/undo")
         await session.run("And now?")
         await session.interpret("/w more")
-        newest = named(await session.events(), ChildSpent)[-1].child
+        newest = named(await session.events(), ChildStarted)[-1].child
         both = await typed(session, "/undo")
 
     told = " The skill 'w' ran in session {0}: `backstay -r {0} -p /undo` takes back what it did."

@@ -9,7 +9,6 @@ from backstay import Rule, Session, UserError
 from backstay.commands.spec import CommandResult, Submission
 from backstay.ports import SessionQuery
 from backstay.vocab.events import ChildFinished, ChildStarted, ModelAsked, Started, ToolFinished
-from backstay.vocab.events.limits import ChildSpent
 from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls
@@ -145,7 +144,9 @@ async def test_a_skill_that_forks_is_run_by_a_child_when_a_person_types_it_and_n
     assert result == CommandResult(message="The hold is dry.", data={"skill": "inspect", "forked": True})
     assert log[0].event.parent == session.id
     assert sorted(tool.name for tool in model.heard[0].tools) == ["Glob", "Read"]
-    assert [each.child for each in named(own, ChildSpent)] == [child]
+    assert [each.child for each in named(own, ChildStarted)] == [child]
+    (finished,) = named(own, ChildFinished)
+    assert (finished.skill, finished.outcome, finished.spent.input) == ("inspect", "completed", 700)
     assert entries.count("/inspect hold") >= 1
 
 

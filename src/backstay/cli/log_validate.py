@@ -18,10 +18,12 @@ from backstay.stores.trace.trace import TraceSlice, read_trace
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (
     ChildFinished,
+    ChildStarted,
     ModelAsked,
     ModelFailed,
     ModelReplied,
     Opened,
+    SkillRun,
     Started,
     ToolFinished,
     ToolStarted,
@@ -86,6 +88,8 @@ class _Pairs:
         self._calls: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._turn: tuple[str, int] | None = None
+        self._skill = ""
+        """The run of a skill of a person that has not ended."""
         self._others: set[str] = set()
         """Compactions and waits that are under way."""
         self._forked = False
@@ -127,6 +131,12 @@ class _Pairs:
                 if event.call in self._started:
                     yield f"The call {event.call!r} is started again at {seq}."
                 self._started[event.call] = seq
+            case ChildStarted(skill=SkillRun()):
+                self._skill = event.call
+            case ChildFinished(skill=str() as skill) if skill:
+                if self._skill != event.call:
+                    yield f"The end at {seq} is of the skill {skill!r}, which is not running."
+                self._skill = ""
             case ToolFinished() | ChildFinished():
                 if self._calls.pop(event.call, None) is None:
                     yield f"The result at {seq} is for the call {event.call!r}, which is not open."

@@ -2,17 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from backstay.checkpoints.points import Checkpoint, RestoreReport
 from backstay.commands.spec import CommandCall, CommandResult, command, usage
-from backstay.logic.state.entries import SKILL_INVOCATION
 from backstay.logic.state.transcript import transcript_of
 from backstay.logic.text import pluralise
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import EntryAdded, TurnStarted
-from backstay.vocab.events.limits import ChildSpent
+from backstay.vocab.events import ChildStarted, SkillRun, TurnStarted
 
 
 @command("help", hint="[COMMAND]", safety="reads")
@@ -140,28 +136,16 @@ def _path(log: Iterable[Recorded]) -> list[str]:
 
 def _forked(log: Iterable[Recorded], turn: str) -> str:
     """A sentence about the newest skill that a person let run in a session of its own after `turn`; empty when there is none."""
-    skill, words = "", ""
+    words = ""
     for record in log:
         match record.event:
             case TurnStarted() if record.id == turn:
                 words = ""
-            case EntryAdded(kind=kind, content=content) if kind == SKILL_INVOCATION:
-                skill = _skill_of_a_person(content)
-            case ChildSpent(child=child) if skill:
-                words = f" The skill {skill!r} ran in session {child}: `backstay -r {child} -p /undo` takes back what it did."
+            case ChildStarted(skill=SkillRun(name=name), child=child):
+                words = f" The skill {name!r} ran in session {child}: `backstay -r {child} -p /undo` takes back what it did."
             case _:
                 pass
     return words
-
-
-def _skill_of_a_person(content: str) -> str:
-    """The skill whose run in a session of its own an entry begins; empty when it is another entry."""
-    try:
-        said = msgspec.json.decode(content, type=dict[str, object])
-    except msgspec.MsgspecError:
-        return ""
-    begins = (said.get("mode"), said.get("by"), said.get("status")) == ("fork", "user", "started")
-    return str(said.get("skill", "")) if begins else ""
 
 
 async def _checkpoints(call: CommandCall) -> CommandResult:

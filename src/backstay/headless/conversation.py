@@ -166,7 +166,7 @@ class HeadlessRun:
         """Print the opening and warnings about the session, and make sure that there is a model if one is needed."""
         session, options = self._session, self._job.options
         report = session.report
-        if report is not None and (report.open_turn or report.absent or report.drifted):
+        if report is not None and (report.open_turn or session.open_skill or report.absent or report.drifted):
             self._warn(
                 report.words() if not session.is_paused else "A turn is open and was paused: its budget was spent."
             )
@@ -332,6 +332,7 @@ class HeadlessRun:
     async def _finish(self, stopping: Stopping) -> None:
         """Finish what was open and print the result; no more input is needed then."""
         session = self._session
+        skill = session.open_skill
         try:
             result = await session.finish()
         except TurnError as exc:
@@ -339,7 +340,8 @@ class HeadlessRun:
         except BackstayError as exc:
             result = _no_turn(str(exc), "failed")
         if result is None or result.outcome == "abandoned":
-            self._warn("Nothing was open." if result is None else "The open turn was given up, as asked.")
+            nothing = f"The skill {skill!r} is over: its session has what came of it." if skill else "Nothing was open."
+            self._warn(nothing if result is None else "The open turn was given up, as asked.")
             result = _no_turn("", "completed")
         self._codes.append(exit_code(result))
         await self._end(result)
@@ -479,7 +481,8 @@ class HeadlessRun:
     def _needs_model(self) -> bool:
         if self._job.finish:
             report = self._session.report
-            return bool(self._session.pending_inputs or (report is not None and report.open_turn))
+            open_turn = report is not None and report.open_turn
+            return bool(self._session.pending_inputs or open_turn or self._session.open_skill)
         if self._job.prompt is not None and not self._job.lines and is_local_command(self._session, self._job.prompt):
             return False
         return self._job.input_id is None or not self._is_over(self._job.input_id)

@@ -204,7 +204,7 @@ class StreamJson(OutputFormat):
             case ToolFinished():
                 content = await self._content(event.content)
                 return self._tool_result(record, event.call, content, failed=event.outcome != "ok")
-            case ChildFinished():
+            case ChildFinished(skill=""):
                 return self._tool_result(record, event.call, event.text, failed=event.outcome != "completed")
             case CallJudged(decision="ask") if self._answerable:
                 self._judged[event.call] = event

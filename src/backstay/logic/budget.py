@@ -68,6 +68,11 @@ class BudgetState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         left = self.left()
         return None if left is None or self.on_exceed == "warn" else left + dict(self.children).get(child, 0)
 
+    def of_child(self, child: str) -> dict[str, object]:
+        """Return the budget of a child session as the event that starts it has it: its share, and what happens when that is spent."""
+        share = self.share(child)
+        return {} if share is None else {"limit": share, "on_exceed": self.on_exceed}
+
     def empty(self, needed: int) -> bool:
         """Whether a call that needs at least `needed` would go past the limit."""
         left = self.left()

@@ -35,6 +35,7 @@ from backstay.vocab.events import (
     ToolFinished,
     TurnCompleted,
     TurnStarted,
+    skill_report,
 )
 from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.messages import (
@@ -341,6 +342,8 @@ def _ratio(state: ContextUsage, usage: Usage) -> float:
 
 
 def _child_said(state: ContextUsage, event: ChildFinished) -> ContextUsage:
+    if event.skill:
+        return _added(state, tokens_of((Text(text=report),))) if (report := skill_report(event)) else state
     return _added(state, tokens_of((Text(text=event.text or f"(the child session ended: {event.outcome})"),)))
 
 

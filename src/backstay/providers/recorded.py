@@ -189,6 +189,9 @@ class RecordedModel:
         self._summaries = _summaries(records)
         self._counted: set[int] = set()
         self._children = {r.event.call: r.event.child for r in records if isinstance(r.event, ChildStarted)}
+        self._skills = tuple(
+            dict.fromkeys(r.event.child for r in records if isinstance(r.event, ChildStarted) and r.event.skill)
+        )
         self._past = _Past(records, blob)
         self._blob = blob
         self._start = start
@@ -217,6 +220,10 @@ class RecordedModel:
         said = self._replies[at].event if 0 <= at < len(self._replies) else None
         calls = calls_of(said) if isinstance(said, ModelReplied) else ()
         return self._children.get(calls[index].id, "") if index < len(calls) else ""
+
+    def skill_child(self, number: int) -> str:
+        """Return the recorded session of the `number`-th skill that a person ran, from 1 on; empty when there is none."""
+        return self._skills[number - 1] if number <= len(self._skills) else ""
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Give the reply of this position, or the summary that was made there."""

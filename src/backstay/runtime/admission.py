@@ -12,19 +12,27 @@ from backstay.runtime.inbox import InboxItem
 from backstay.runtime.mask_events import Mask
 from backstay.vocab.errors import BackstayError, IllegalTransition, InputConflict, UserError
 from backstay.vocab.event import By, Draft, Event
-from backstay.vocab.events import Closed, FaultCaught, HistoryCleared, InputReceived, MessageInjected, Rewound
+from backstay.vocab.events import (
+    ChildStarted,
+    Closed,
+    FaultCaught,
+    HistoryCleared,
+    InputReceived,
+    MessageInjected,
+    Rewound,
+)
 from backstay.vocab.events.files import CheckpointsPurged, RestoreStarted
 from backstay.vocab.events.limits import CompactionStarted, CompactionUndone
 from backstay.vocab.messages import InputPart
 
 BETWEEN_TURNS = (
     *(Rewound, HistoryCleared, MessageInjected, CompactionStarted, CompactionUndone),
-    *(RestoreStarted, CheckpointsPurged),
+    *(RestoreStarted, CheckpointsPurged, ChildStarted),
 )
-"""Events that change the history, or the files, under a turn's feet."""
+"""Events that change the history, or the files, under a turn's feet. A `ChildStarted` that somebody sends is a skill of a person."""
 
 
-_ALONE = (CompactionStarted, RestoreStarted)
+_ALONE = (CompactionStarted, RestoreStarted, ChildStarted)
 """What goes on one at a time."""
 
 
@@ -107,6 +115,8 @@ def _refusal(
             return IllegalTransition(f"Session {state.progress.session!r} is being compacted already.")
         if isinstance(event, RestoreStarted | CheckpointsPurged) and state.progress.restore is not None:
             return IllegalTransition(f"Files of session {state.progress.session!r} are being put back already.")
+        if isinstance(event, ChildStarted) and state.progress.skill is not None:
+            return IllegalTransition(f"A skill of session {state.progress.session!r} is running already. Wait for it.")
         if isinstance(event, InputReceived):
             known = received.get(event.input, state.results.inputs.parts.get(event.input))
             if known is not None and known != event.parts:

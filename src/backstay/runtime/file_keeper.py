@@ -73,11 +73,12 @@ class CaptureFirst:
         return await self._inner.run()
 
     def _runs_programs(self, event: Event) -> bool:
+        if self._services.state.progress.turn is None:  # files are put back to the turns that changed them
+            return False
         if not isinstance(event, HookStarted):
             return True
         heard = (spec for spec in self._services.policy().hooks if spec.id in event.handlers)
-        within = self._services.state.progress.turn is not None
-        return within and any(isinstance(spec.handler, CommandHook) for spec in heard)
+        return any(isinstance(spec.handler, CommandHook) for spec in heard)
 
     def stopped(self) -> "Outcome":
         """As the performer says."""

@@ -49,5 +49,7 @@ async def childs_model(wanted: str | Model, started: ChildStarted, services: Ser
     model = await services.resolve_model(name) if name.startswith(PREFIX) else wanted
     if not isinstance(model, RecordedModel):
         return wanted
-    child = model.child_of(services.state.progress.replies - 1, int(started.call.rpartition("-")[2]))
+    number = int(started.call.rpartition("-")[2])
+    position = services.state.progress.replies - 1
+    child = model.child_of(position, number) if started.skill is None else model.skill_child(number)
     return f"{PREFIX}{child}" if child else RecordedModel((), services.store.blob, name=f"{name} (no such child)")

@@ -280,7 +280,9 @@ def _mode_words(state: State, mode: Mode, walls: str, *, finishing: bool) -> str
 async def _spent_by_children(state: State, store: EventStore) -> list[Draft]:
     """What the child sessions that were running have spent by now: their parent heard of none of it."""
     drafts: list[Draft] = []
-    for child in (call.child for call in state.progress.calls if call.child):
+    skill = state.progress.skill
+    running = [call.child for call in state.progress.calls if call.child]
+    for child in running if skill is None else (*running, skill.started.child):
         try:
             found = (await load.load(store, child)).state
         except NoSession:

@@ -238,13 +238,13 @@ class Session(SessionView):
         await self._deliver(Draft(event=InputDropped(inputs=(EVERYTHING,)), by="user"), wakes=False)
 
     async def finish(self) -> TurnResult | None:
-        """Finish the turn that was open when the session was opened, and whatever was queued. None when nothing was."""
+        """Finish what was open when the session was opened, a turn or a skill, and what was queued. Return the last turn, if any."""
         state = self._services.state
         turn = state.progress.turn
         waiting = state.progress.queue
         if self.is_restoring:
             await self.finish_restore()
-        if turn is None and not waiting:
+        if turn is None and not waiting and not self.open_skill:
             return None
         await self._deliver()
         await self.until_idle()
@@ -304,9 +304,10 @@ class Session(SessionView):
             await self._deliver(*drafts, wakes=False)
 
     async def fork_skill(self, skill: "Skill", prompt: str, display: str) -> str:
-        """Let a child session follow a skill, on its own, and return what it reports. The conversation hears of it afterwards.
+        """Run a skill in a child session, and return its report, which the conversation has then too.
 
-        Raise `UserError` when the child could not finish.
+        A turn that is asked for meanwhile begins afterwards. Cancelling this stops the skill; a process that dies leaves it to the next
+        one, which finishes it. Raise `UserError` when the child could not finish, and `IllegalTransition` while a turn is going on.
         """
         return await fork_skill(self._runner, self._forks, skill, prompt, display)
 
@@ -510,7 +511,7 @@ class Session(SessionView):
                     await self._services.inbox.deliver(wakes=False)  # what was on its way in is in now
                 with anyio.move_on_after(drain_s):
                     await self.until_idle()
-                if (self.is_running and not self.is_paused) or self.is_compacting:
+                if (self.is_running and not self.is_paused) or self.is_compacting or self.is_running_skill:
                     self._services.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
                 await self.until_idle()
         while self._closers:

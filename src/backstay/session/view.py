@@ -110,9 +110,10 @@ class SessionView:
 
     @property
     def is_executing(self) -> bool:
-        """Whether anything goes on by itself: a turn that is not paused, a compaction, queued input that is about to begin a turn."""
+        """Whether anything goes on by itself: a turn that is not paused, a compaction, a skill of a person, or queued input that is
+        about to begin a turn."""
         begins = bool(self.pending_inputs) and self._runner.starts_turns and not self.is_running
-        return (self.is_running and not self.is_paused) or self.is_compacting or begins
+        return (self.is_running and not self.is_paused) or self.is_compacting or self.is_running_skill or begins
 
     @property
     def message_count(self) -> int:
@@ -188,6 +189,18 @@ class SessionView:
     def is_compacting(self) -> bool:
         """Whether the conversation is being made shorter."""
         return bool(self._services.state.progress.compacting) and not self._runner.opening
+
+    @property
+    def open_skill(self) -> str:
+        """The skill that a person runs in a child session, or ran when the process died; empty when there is none."""
+        open_skill = self._services.state.progress.skill
+        run = open_skill.started.skill if open_skill is not None else None
+        return run.name if run is not None else ""
+
+    @property
+    def is_running_skill(self) -> bool:
+        """Whether a skill of a person is running in a child session."""
+        return bool(self.open_skill) and not self._runner.opening
 
     @property
     def turns(self) -> tuple[TurnResult, ...]:

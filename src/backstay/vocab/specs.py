@@ -157,6 +157,7 @@ class SessionMeta(_Spec, frozen=True, kw_only=True):
     answer: str = ""
     """The first words of the newest answer."""
     open_turn: bool = False
+    """Whether a turn is open, or a skill that a person runs in a child session."""
     closed: bool = False
     exported: bool = False
     input_tokens: int = 0

@@ -164,7 +164,7 @@ class _Teller:
         if isinstance(event, InputTaken) and self._run != self._calls.turn:
             self._run = self._calls.turn
             yield "pre_run", self._pre_run(before)
-        if isinstance(event, ToolFinished | ChildFinished):
+        if isinstance(event, ToolFinished) or (isinstance(event, ChildFinished) and not event.skill):
             yield from self._batches.finished(event, self._messages)
         yield from self._mutations()
         if isinstance(event, TurnCompleted):

@@ -31,6 +31,7 @@ from backstay.vocab.events import (
     ToolFinished,
     TurnCompleted,
     TurnStarted,
+    skill_report,
 )
 from backstay.vocab.events.limits import Compacted, CompactionUndone
 from backstay.vocab.events.tools import HookFinished
@@ -404,6 +405,9 @@ class _Teller:
             case MessageInjected():
                 label = f"Added to the conversation, as {'the model' if event.role == 'assistant' else event.role}"
                 yield Speech(who="other", label=label, blocks=tuple(self._blocks(event.parts)))
+            case ChildFinished(skill=str() as skill) if skill and (report := skill_report(event)):
+                blocks = tuple(self._blocks((Text(text=report),)))
+                yield Speech(who="other", label="Added to the conversation, as user", blocks=blocks)
             case EntryAdded():
                 shown = excerpt(self._redactor.text(event.content)).text
                 yield Note(text=f"Note: {self._redactor.text(event.kind)}", detail=shown, title="More")

@@ -189,13 +189,8 @@ def _start(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
     args = msgspec.json.decode(call.args, type=dict[str, object])
     if spec.child or (call.name == "Skill" and args.get("skill") in policy.forks):
         child = child_session_id(p.session, call.id)
-        share = p.budget.share(child)
-        started = ChildStarted(
-            call=call.id,
-            child=child,
-            prompt=str(args.get("prompt", "")),
-            budget={} if share is None else {"limit": share, "on_exceed": p.budget.on_exceed},
-        )
+        prompt = str(args.get("prompt", ""))
+        started = ChildStarted(call=call.id, child=child, prompt=prompt, budget=p.budget.of_child(child))
         return Draft(event=started, by="model", cause=call.id)
     event = ToolStarted(call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost)
     return Draft(event=event, by="model", cause=call.id)

@@ -19,7 +19,7 @@ from backstay.logic.decide.call_gates import advance_calls, after_calls, close_c
 from backstay.logic.decide.model_call import after_failure, ask, end_turn
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import OpenCall
-from backstay.logic.state.progress import OpenTurn, Progress, fold
+from backstay.logic.state.progress import OpenSkill, OpenTurn, Progress, fold
 from backstay.logic.text import pluralise
 from backstay.vocab.errors import Bug
 from backstay.vocab.event import Draft, Recorded
@@ -98,7 +98,7 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
     """`draft` as it is to be written: a late result becomes a note, a stop or a drop of nothing becomes nothing."""
     match draft.event:
         case Interrupted():
-            return draft if (not p.stopping if p.turn is not None else p.compacting) else None
+            return draft if (not p.stopping if p.turn is not None else p.compacting or p.skill is not None) else None
         case InputDropped(inputs=("*",)):
             waiting = tuple(queued.input for queued in p.queue)
             return replace(draft, event=InputDropped(inputs=waiting)) if waiting else None
@@ -122,6 +122,8 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
             return _ignored(p, draft)
         case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
             return _ignored(p, draft)
+        case ChildFinished(call=call) if p.skill is not None and p.skill.performs(call, draft.cause):
+            return draft
         case ToolFinished() | ChildFinished() | ChildPaused() | ProcessStarted() if not _waits(
             p, draft, draft.event.call, ("running",)
         ):
@@ -201,10 +203,25 @@ def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
         return (Draft(event=ModeChanged(mode=mode)),)
     if p.restore is not None:  # no turn begins on files that are being put back
         return () if p.restoring else (Draft(event=p.restore, by="user"),)
+    if p.skill is not None:  # its report stands before what is said next
+        return _run_skill_again(p, p.skill, policy)
     if policy.starts_turns and (waits := _session_start(p, policy)) is not None:
         return waits
     begins = p.queue and policy.starts_turns and not p.compacting
     return (Draft(event=TurnStarted(number=p.turns + 1)),) if begins else ()
+
+
+def _run_skill_again(p: Progress, skill: OpenSkill, policy: Policy) -> Sequence[Draft]:
+    """Run the child of a skill again from where its own log stands, when the process that ran it died; or give it up."""
+    started = skill.started
+    if skill.abandoned:
+        text = "The process died while it ran, and it was given up."
+        name = started.skill.name if started.skill is not None else ""
+        over = ChildFinished(call=started.call, child=started.child, outcome="abandoned", text=text, skill=name)
+        return (Draft(event=over),)
+    if skill.intent or not policy.starts_turns:
+        return ()
+    return (Draft(event=replace(started, budget=p.budget.of_child(started.child)), by="user"),)
 
 
 def _after_compaction(p: Progress, policy: Policy) -> Draft | None:

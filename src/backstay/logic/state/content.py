@@ -127,6 +127,8 @@ def cited_blobs(event: Event) -> frozenset[str]:
             return frozenset(event.blobs)
         case ModelAsked():
             return frozenset(sha for sha in (event.instructions, event.tools) if sha)
+        case ChildStarted(whole=TextRef(sha256=sha)):
+            return frozenset((sha,))
         case _:
             return frozenset()
 

@@ -113,9 +113,12 @@ def skill_entry(
     by: InvokedBy = "user",
     status: SkillStatus = "started",
 ) -> EntryAdded:
-    """The event that notes the use of a skill: which, and what was typed or is shown for it."""
-    said = {"skill": name, "displayInput": display[:2_000], "mode": mode, "by": by, "status": status}
-    return entry_added(SKILL_INVOCATION, said)
+    """Return the event that notes the use of a skill: which, and what was typed or is shown for it."""
+    return entry_added(SKILL_INVOCATION, _skill_fields(name, display, mode=mode, by=by, status=status))
+
+
+def _skill_fields(name: str, display: str, *, mode: SkillMode, by: InvokedBy, status: SkillStatus) -> dict[str, object]:
+    return {"skill": name, "displayInput": display[:2_000], "mode": mode, "by": by, "status": status}
 
 
 class _Plain(msgspec.Struct, kw_only=True):
@@ -203,6 +206,8 @@ class EntryFold:
                 )
             case ToolFinished():
                 yield self._ended(record, event.call, event.outcome, event.code, event.content)
+            case ChildFinished(skill=str() as skill) if skill:
+                yield self._skill_end(record, event)
             case ChildFinished():
                 yield self._ended(record, event.call, event.outcome, "", (Text(text=event.text),))
             case EntryAdded():
@@ -237,6 +242,15 @@ class EntryFold:
         if outcome in ("ok", "failed") and (found := result_content(call.name, args, result, code, whole=whole)):
             given["toolResultData"] = found
         return _note(record, "tool-end", {**said, **diff_fields(diffs), **given})
+
+    def _skill_end(self, record: Recorded, event: ChildFinished) -> Entry:
+        starts = (each.event for each in self._beside.starts)
+        runs = (each.skill for each in starts if isinstance(each, ChildStarted) and each.call == event.call)
+        display = next((run.display for run in runs if run is not None), "")
+        status: SkillStatus = "completed" if event.outcome == "completed" else "failed"
+        return _note(
+            record, SKILL_INVOCATION, _skill_fields(event.skill, display, mode="fork", by="user", status=status)
+        )
 
     def _turn_end(self, record: Recorded, event: TurnCompleted) -> Iterator[Entry]:
         if event.outcome != "completed":

@@ -82,7 +82,7 @@ _OF_A_TURN = (
 _OF_FILES = (FileKept, ContentsKept, TreeKept, CheckpointsPurged)
 """What files held. The fork works on the same files, and whatever changed them since has changed them for it too."""
 _INSIDE = (InputTaken, ModelReplied, ToolFinished, ChildFinished, TurnCompleted)
-"""Nodes of the path that always belong to the turn before them."""
+"""Nodes of the path that always belong to the turn before them, but for the end of a skill that a person ran."""
 
 
 def fork_records(
@@ -95,12 +95,14 @@ def fork_records(
     inputs = {one for record in path if isinstance(record.event, InputTaken) for one in record.event.inputs}
     spans = _turn_spans(path)
     in_a_turn = _within(spans)
+    skills = {record.event.call for record in path if isinstance(record.event, ChildFinished) and record.event.skill}
     copied = [
         _for_this_call_only(record)
         for record in log
         if record.id in kept
         or (isinstance(record.event, InputReceived) and record.event.input in inputs)
         or (isinstance(record.event, _OF_A_TURN) and in_a_turn(record.seq))
+        or (isinstance(record.event, ChildStarted) and record.event.call in skills)
         or isinstance(record.event, _OF_FILES)
         or (isinstance(record.event, MemoryNoted) and record.seq <= end)
     ]
@@ -174,9 +176,13 @@ def _turn_spans(path: Sequence[Recorded]) -> list[tuple[int, int]]:
     for record in path:
         if isinstance(record.event, TurnStarted):
             spans.append((record.seq, record.seq))
-        elif spans and isinstance(record.event, _INSIDE):
+        elif spans and _is_inside(record):
             spans[-1] = (spans[-1][0], record.seq)
     return spans
+
+
+def _is_inside(record: Recorded) -> bool:
+    return isinstance(record.event, _INSIDE) and not (isinstance(record.event, ChildFinished) and record.event.skill)
 
 
 def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
@@ -189,7 +195,7 @@ def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
             last[turn] = record.id
         elif isinstance(record.event, TurnCompleted):
             last.pop(record.event.turn, None)
-        elif turn in last and isinstance(record.event, _INSIDE):
+        elif turn in last and _is_inside(record):
             last[turn] = record.id
     return {node: turn for turn, node in last.items()}
 

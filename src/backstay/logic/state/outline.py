@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from backstay.logic.text import shorten
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (
+    ChildFinished,
+    ChildStarted,
     Closed,
     Exported,
     InputReceived,
@@ -86,4 +88,6 @@ _CHANGES: Final[dict[type[Event], Callable[[Recorded, Any], dict[str, object]]]]
     Exported: lambda r, e: {"exported": True},
     TurnStarted: lambda r, e: {"open_turn": True},
     TurnCompleted: lambda r, e: {"open_turn": False},
+    ChildStarted: lambda r, e: {"open_turn": True},  # a child's parent has an open turn, or runs a skill
+    ChildFinished: lambda r, e: {"open_turn": False} if e.skill else {},
 }

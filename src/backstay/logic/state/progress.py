@@ -24,6 +24,7 @@ from backstay.permissions.grants import Grants
 from backstay.vocab.event import Delivery, Event, Recorded, Stop
 from backstay.vocab.events import (
     ChildFinished,
+    ChildStarted,
     Closed,
     HistoryCleared,
     InputDropped,
@@ -84,6 +85,21 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How often a hook kept the turn from ending."""
 
 
+class OpenSkill(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A skill that a person runs in a child session, and that has not ended."""
+
+    started: ChildStarted
+    intent: str
+    """The id of `started`, when this process performs it."""
+    lost: bool = False
+    """The process that performed it died."""
+    abandoned: bool = False
+
+    def performs(self, call: str, intent: str) -> bool:
+        """Return whether a result of `call` that was caused by `intent` ends it."""
+        return bool(intent) and (self.started.call, self.intent) == (call, intent)
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a session stands."""
 
@@ -117,6 +133,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The open `RestoreStarted` that this process performs."""
     restore: RestoreStarted | None = None
     """The open `RestoreStarted`, also when the process that performed it died."""
+    skill: OpenSkill | None = None
+    """The skill that a person runs in a child session: no turn begins before its end."""
     calls: tuple[OpenCall, ...] = ()
     left: tuple[ProcessStarted, ...] = ()
     """The processes of calls that are over; some may run on in the background."""
@@ -195,6 +213,7 @@ def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
         "asking": "",
         "compacting": "",
         "restoring": "",
+        "skill": p.skill and replace(p.skill, intent="", lost=True, abandoned=_abandons(event.on_crash)),
         "left": (),
         "turn": p.turn and replace(p.turn, run=0),
         "abandoning": p.turn is not None and _abandons(event.on_crash),
@@ -284,6 +303,16 @@ def _compaction_over(p: Progress, _: Recorded, __: Compacted | CompactionFailed)
     return {"compacting": ""}
 
 
+def _child_started(p: Progress, record: Recorded, event: ChildStarted) -> Change:
+    if event.skill is None:
+        return {}
+    return {"skill": OpenSkill(started=event, intent=record.id, lost=p.skill is not None and p.skill.lost)}
+
+
+def _child_over(p: Progress, record: Recorded, event: ChildFinished) -> Change:
+    return {"skill": None} if event.skill else _call_over(p, record, event)
+
+
 def _call_over(p: Progress, record: Recorded, event: ToolFinished | ChildFinished) -> Change:
     over = [
         EndedCall(
@@ -330,7 +359,8 @@ _FOLDS: Final[
     ModelReplied: _model_replied,
     ModelFailed: _model_failed,
     ToolFinished: _call_over,
-    ChildFinished: _call_over,
+    ChildStarted: _child_started,
+    ChildFinished: _child_over,
     MessageInjected: _injected,
     HookFinished: _hook_finished,
     CompactionStarted: lambda p, r, e: {"compacting": r.id},

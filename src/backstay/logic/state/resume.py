@@ -127,6 +127,7 @@ def report(
     crashed = p.turn is not None
     abandons = crashed and on_crash == "abandon"
     known = (_kept(p.turn),) if p.turn else ()
+    skill = () if p.skill is None or p.skill.started.skill is None else (f"the skill {p.skill.started.skill.name!r}",)
     return ResumeReport(
         session=p.session,
         events=p.seq,
@@ -135,10 +136,11 @@ def report(
         drifted=drifted,
         open_turn=p.turn.id if p.turn else "",
         known=("the turn is given up, the log keeps it",) if abandons else known,
-        unknown=tuple(
-            _named(call) for call in p.calls if _lost_for_good(call) or (abandons and _may_have_happened(call))
+        unknown=(
+            *(_named(call) for call in p.calls if _lost_for_good(call) or (abandons and _may_have_happened(call))),
+            *(skill if on_crash == "abandon" else ()),
         ),
-        redone=() if abandons else _redone(p),
+        redone=() if abandons else (*_redone(p), *(skill if on_crash == "continue" else ())),
     )
 
 

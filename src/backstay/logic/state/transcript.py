@@ -31,6 +31,7 @@ from backstay.vocab.events import (
     ToolStarted,
     TurnCompleted,
     TurnStarted,
+    skill_report,
 )
 from backstay.vocab.events.files import FileKept
 from backstay.vocab.events.instructions import MemoryNoted
@@ -359,6 +360,8 @@ class Transcript:
             case ToolFinished():
                 result = ToolResult(call=event.call, content=event.content, is_error=event.outcome != "ok")
                 return self._said(record, "tool", (result,))
+            case ChildFinished(skill=str() as skill) if skill:
+                return self._said(record, "user", (Text(text=skill_report(event)),))
             case ChildFinished():
                 text = Text(text=event.text or f"(the child session ended: {event.outcome})")
                 result = ToolResult(call=event.call, content=(text,), is_error=event.outcome != "completed")

@@ -1,28 +1,32 @@
-"""Skills that run in a session of their own: what such a child is told, which tools it has, and how a person starts one."""
+"""How child sessions are opened, and how a person runs a skill in one."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import msgspec
 from msgspec import Struct, field
 
 from backstay.logic.state.content import shorten
-from backstay.logic.state.entries import SkillStatus, skill_entry
+from backstay.logic.state.entries import skill_entry
 from backstay.logic.state.session_state import State
+from backstay.runtime.bus import follow
 from backstay.runtime.runner import Runner
 from backstay.vocab.errors import UserError
-from backstay.vocab.event import Draft
-from backstay.vocab.events import ChildStarted, MessageInjected
-from backstay.vocab.events.limits import ChildPaused, ChildSpent
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.events import ChildFinished, ChildStarted, Interrupted, SkillRun
 from backstay.vocab.ids import child_session_id
+from backstay.vocab.messages import Text, TextRef
 from backstay.vocab.rules import Rule
-from backstay.vocab.specs import Taint, ToolSpec, Usage
+from backstay.vocab.specs import ToolSpec
 
 if TYPE_CHECKING:
     from backstay.session.project.context import ProjectContext
     from backstay.skills.skill import Skill
 
 
+SHOWN: Final = 2_000
+"""Characters of what a person typed that an event keeps."""
 _OF_THE_KIT: Final = ("Skill", "backstay_command_", "mcp__")
 """Tools that come of what a session finds around it: a child looks at nothing."""
 
@@ -48,30 +52,32 @@ class SubagentPlan(Struct, frozen=True, kw_only=True):
 
 
 class SubagentPlans(Struct):
-    """The children of one session: those of skills are told what the skill says, the others what their call says."""
+    """The plans of the children of one session: a skill's child gets the skill's text, another child the prompt of its call."""
 
     state: State
     kit: "ProjectContext | None" = None
-    given: "dict[str, tuple[Skill, str]]" = field(default_factory=dict)
-    """Skills that a person started, with their text, by the child's id."""
+    running: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a skill of a person runs: they run one at a time."""
+    count: int = 0
+    """The skills that a person ran since the session was opened."""
 
-    async def of(self, started: ChildStarted, said: str | None = None) -> SubagentPlan:
-        """How the child of `started` is to be opened; `said` is what it was told before a crash.
+    async def of(self, started: ChildStarted, prompt: str, said: str | None = None) -> SubagentPlan:
+        """Return how the child of `started` is to be opened with `prompt`; `said` is what it was told before a crash.
 
-        Raise `UserError` when its skill cannot be had.
+        Raise `UserError` when the skill of a call cannot be had.
         """
-        if started.child in self.given:
-            skill, text = self.given[started.child]
-            return self._plan(skill, text)
+        if (run := started.skill) is not None:
+            return SubagentPlan(prompt=said or prompt, model=run.model, allowed=run.allowed, denied=run.denied)
         call = next((each for each in self.state.progress.calls if each.id == started.call), None)
         if self.kit is None or call is None or call.name != "Skill":
-            return SubagentPlan(prompt=started.prompt)
+            return SubagentPlan(prompt=prompt)
         args = msgspec.json.decode(call.args, type=dict[str, object])
         skill = self.kit.found.skill(str(args.get("skill", "")))
         text = said if said is not None else (await self.kit.said_by(skill, str(args.get("args", ""))))[0]
-        return self._plan(skill, text, again=said is not None)
+        return self.of_skill(skill, text, again=said is not None)
 
-    def _plan(self, skill: "Skill", text: str, *, again: bool = False) -> SubagentPlan:
+    def of_skill(self, skill: "Skill", text: str, *, again: bool = False) -> SubagentPlan:
+        """Return how a child is to be opened that follows `skill`. Raise `UserError` when the skill's agent cannot be had."""
         if not skill.agent or self.kit is None:
             return SubagentPlan(
                 prompt=text, model=skill.model, allowed=skill.allowed_tools, denied=skill.disallowed_tools
@@ -85,42 +91,64 @@ class SubagentPlans(Struct):
         )
 
 
-async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", prompt: str, display: str) -> str:
-    """Let a child session follow a skill that a person started, and return its report. `Session.fork_skill` says what it raises."""
+async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", text: str, display: str) -> str:
+    """Ask the loop to run a skill in a child session, and wait for its report. `Session.fork_skill` says what it raises."""
     services = runner.services
     if services.open_child is None:
         raise UserError("This session cannot open child sessions.")
-    call = f"{runner.nonce}-skill-{len(plans.given) + 1}"
-    child = child_session_id(services.session, call)
-    money = services.state.progress.budget
-    share = money.share(child)
-    plans.given[child] = (skill, prompt)
-    await _note(runner, skill, display, "started")
-    spent: list[tuple[Usage, int, tuple[Taint, ...]]] = []
-    budget: dict[str, object] = {} if share is None else {"limit": share, "on_exceed": money.on_exceed}
-    try:
-        started = ChildStarted(call=call, child=child, prompt=prompt, budget=budget)
-        finished = await services.open_child(started, lambda *told: spent.append(told))
-    finally:
-        used = [Draft(event=ChildSpent(child=child, spent=u, cost=c), by="child") for u, c, _ in spent]
-        if used:
-            await runner.deliver(*used, wakes=False)
-    ended = not isinstance(finished, ChildPaused) and finished.outcome == "completed"
-    await _note(runner, skill, display, "completed" if ended else "failed")
-    if isinstance(finished, ChildPaused):
-        raise UserError(f"The skill {skill.name!r} has spent its share; session {child} waits.")
-    if not ended:
+    plan = plans.of_skill(skill, text)
+    async with plans.running:
+        await finish_skill(runner)
+        plans.count += 1
+        call = f"{runner.nonce}-skill-{plans.count}"
+        child = child_session_id(services.session, call)
+        prompt, blobs = shorten(plan.prompt)
+        started = ChildStarted(
+            call=call,
+            child=child,
+            prompt=prompt.text if isinstance(prompt, Text) else prompt.head,
+            whole=prompt if isinstance(prompt, TextRef) else None,
+            budget=services.state.progress.budget.of_child(child),
+            skill=SkillRun(
+                name=skill.name, display=display[:SHOWN], model=plan.model, allowed=plan.allowed, denied=plan.denied
+            ),
+        )
+        finished = await _run(runner, started, blobs)
+    if finished.outcome != "completed":
         raise UserError(f"The skill {skill.name!r} did not finish: {finished.text}")
-    report = f"[The skill {skill.name!r} ran in a session of its own, {child}. It reports:]\n{finished.text}"
-    part, blobs = shorten(report)
-    message = MessageInjected(role="user", parts=(part,))
-    await runner.deliver(Draft(event=message, by="user"), blobs=blobs, wakes=False)
     return finished.text
 
 
-async def _note(runner: Runner, skill: "Skill", display: str, status: SkillStatus) -> None:
-    entry = skill_entry(skill.name, display, mode="fork", by="user", status=status)
-    await runner.deliver(Draft(event=entry, by="user"), wakes=False)
+async def finish_skill(runner: Runner) -> None:
+    """Finish the skill that was running when the last process died; nothing happens when none was."""
+    state, subscription = runner.services.state, runner.subscribe()
+    try:
+        if state.progress.skill is not None:
+            await runner.deliver()
+        while state.progress.skill is not None:
+            await anext(subscription)
+    except StopAsyncIteration:
+        raise runner.ended_with from None
+    finally:
+        subscription.close()
+
+
+async def _run(runner: Runner, started: ChildStarted, blobs: dict[str, bytes]) -> ChildFinished:
+    """Have a skill run, and return how it ended. Cancelling this stops the skill."""
+    assert started.skill is not None
+    entry = skill_entry(started.skill.name, started.skill.display, mode="fork", by="user", status="started")
+    subscription = runner.subscribe()
+    try:
+        await runner.deliver(Draft(event=entry, by="user"), Draft(event=started, by="user"), blobs=blobs)
+        async for item in follow(subscription, runner.services.store, runner.services.session):
+            if isinstance(item, Recorded) and isinstance(item.event, ChildFinished) and item.event.call == started.call:
+                return item.event
+    except anyio.get_cancelled_exc_class():
+        runner.services.inbox.post(Draft(event=Interrupted(reason="nobody waits for the skill any more"), by="user"))
+        raise
+    finally:
+        subscription.close()
+    raise runner.ended_with
 
 
 def _both(one: Sequence[str] | None, other: Sequence[str] | None) -> tuple[str, ...] | None:

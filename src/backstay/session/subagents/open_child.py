@@ -69,7 +69,8 @@ def child_opener(
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
     async def open_child(started: ChildStarted, tell: ReportSpending) -> ChildFinished | ChildPaused:
-        fork = await forks.of(started, await _asked_before(store, started))
+        prompt = started.prompt if started.whole is None else await whole_text((started.whole,), store.blob)
+        fork = await forks.of(started, prompt, await _asked_before(store, started))
         inherited = replace(
             options,
             store=store,
@@ -162,6 +163,7 @@ async def _run_child(
             spent=child.usage,
             cost=child.cost,
             taint=child.taint,
+            skill=started.skill.name if started.skill is not None else "",
         )
 
 

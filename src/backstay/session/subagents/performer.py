@@ -1,4 +1,4 @@
-"""Performs `ChildStarted`: a child session with a log of its own answers a prompt."""
+"""Performs `ChildStarted`: a child session with a log of its own answers a call of the model, or runs a skill of a person."""
 
 from typing import Final
 
@@ -14,6 +14,10 @@ from backstay.vocab.specs import Taint, Usage
 
 AGENT: Final = "general-purpose"
 """What hooks know a child by that has no agent's name."""
+_LOST: Final = (
+    "was started, then the process died before it reported back, and its log is not in this store. What it was told to do may have "
+    "happened wholly, partly or not at all, and it was not run again. Find out before relying on either."
+)
 
 
 class RunChild:
@@ -33,7 +37,7 @@ class RunChild:
         if self._services.open_child is None:
             return self._finish(self._ended("failed", "This session cannot open child sessions."))
         if await self._is_lost():
-            return self._finish(_unknown(self._started))
+            return self._finish(self._unknown_outcome())
         await fire_and_wait(self._services, "SubagentStart", self._started.child, matcher_value=AGENT)
         finished = await self._services.open_child(self._started, self._tell)
         await fire_and_wait(self._services, "SubagentStop", self._started.child, matcher_value=AGENT)
@@ -52,17 +56,17 @@ class RunChild:
 
     def _ended(self, outcome: TurnOutcome, text: str) -> ChildFinished:
         call, child = self._started.call, self._started.child
-        spent, cost = self._spent, self._cost
+        skill = self._started.skill.name if self._started.skill is not None else ""
+        spent, cost, taint = self._spent, self._cost, self._taint
         return ChildFinished(
-            call=call, child=child, outcome=outcome, text=text, spent=spent, cost=cost, taint=self._taint
+            call=call, child=child, outcome=outcome, text=text, spent=spent, cost=cost, taint=taint, skill=skill
         )
 
     async def _is_lost(self) -> bool:
         """Whether the child may have run before and its log is not there: begun anew, it could do everything a second time."""
-        begun = any(
-            call.id == self._started.call and (call.lost or call.share) for call in self._services.state.progress.calls
-        )
-        if not begun:
+        progress = self._services.state.progress
+        begun = any(call.id == self._started.call and (call.lost or call.share) for call in progress.calls)
+        if not begun and (progress.skill is None or not progress.skill.lost):
             return False
         try:
             return (await self._services.store.meta(self._started.child)).seq == 0
@@ -70,13 +74,14 @@ class RunChild:
             return True
 
     def _finish(self, event: ChildFinished | ChildPaused | ToolFinished) -> Outcome:
+        if isinstance(event, ChildPaused) and self._started.skill is not None:
+            self._tell(event.spent or Usage(), event.cost or 0, self._taint)
+            event = self._ended("failed", f"It has spent its share; session {event.child} waits.")
         return Outcome((Draft(event=event, by="child", cause=self._id),))
 
-
-def _unknown(started: ChildStarted) -> ToolFinished:
-    text = (
-        f"Outcome unknown: the child session {started.child} was started, then the process died before it reported back, and its log is "
-        "not in this store. What it was told to do may have happened wholly, partly or not at all, and it was not run again. Find out "
-        "before relying on either."
-    )
-    return ToolFinished(call=started.call, outcome="unknown", code="restart", content=(Text(text=text),))
+    def _unknown_outcome(self) -> ChildFinished | ToolFinished:
+        """Say that nobody can know what a child did whose log is gone."""
+        text = f"Outcome unknown: the child session {self._started.child} {_LOST}"
+        if self._started.skill is not None:
+            return self._ended("failed", text)
+        return ToolFinished(call=self._started.call, outcome="unknown", code="restart", content=(Text(text=text),))

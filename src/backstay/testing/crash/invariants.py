@@ -179,7 +179,7 @@ def results_on_path(log: Sequence[Recorded], *, whole_batches: bool = False, ope
             case ToolFinished(call=call, content=content):
                 path = (*path, (record, (call, content)))
                 open_calls.discard(call)
-            case ChildFinished(call=call, text=text, outcome=outcome):
+            case ChildFinished(call=call, text=text, outcome=outcome, skill=""):
                 path = (*path, (record, (call, (Text(text=text or f"(the child session ended: {outcome})"),))))
                 open_calls.discard(call)
             case Rewound(to=to):
@@ -237,14 +237,14 @@ def requests_of(log: Iterable[Recorded], resolve: Callable[[str], bytes]) -> Ite
 
 
 def is_childs(request: ModelRequest, prompts: frozenset[str]) -> bool:
-    """Whether a child session asks: its first words are the prompt of a call."""
+    """Return whether a child session asks: its first words are a prompt of `prompts`, or the beginning of a long one."""
     first = next((message for message in request.messages if message.role == "user"), None)
-    return first is not None and text_of(first.parts) in prompts
+    return first is not None and text_of(first.parts).startswith(tuple(prompts))
 
 
 def child_prompts(log: Iterable[Recorded]) -> frozenset[str]:
-    """What the child sessions of a log were asked."""
-    return frozenset(record.event.prompt for record in log if isinstance(record.event, ChildStarted))
+    """Return what the child sessions of a log were asked, of long texts the beginning."""
+    return frozenset(r.event.prompt for r in log if isinstance(r.event, ChildStarted) and r.event.prompt)
 
 
 def _same(durable: Sequence[Text | TextRef | MediaRef], sent: Sequence[object]) -> bool:

@@ -335,13 +335,32 @@ class ToolFinished(Event, frozen=True, kw_only=True):
     """For a call that did not go well: `unknown_tool`, `bad_arguments`, `denied`, `raised`, `restart`, ..."""
 
 
+class SkillRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A skill that a person runs in a child session, and how that session is opened."""
+
+    name: str
+    display: str = ""
+    """What the person typed."""
+    model: str = ""
+    """The model that answers; empty for the parent's."""
+    allowed: tuple[str, ...] | None = None
+    """Rules that name the only tools of the child; None for all of its parent's."""
+    denied: tuple[str, ...] = ()
+    """Rules that name tools that the child does not have."""
+
+
 class ChildStarted(Event, frozen=True, kw_only=True):
     """Intent: a child session answers a prompt. Committed before the child's first event."""
 
     call: str
+    """The model's call, or an id of its own when a person runs a skill."""
     child: str
     prompt: str
+    """What the child is told; only the beginning when `whole` has it all."""
     budget: dict[str, object] = {}
+    skill: SkillRun | None = None
+    """The skill that a person runs, between turns; None for a call of the model."""
+    whole: TextRef | None = None
 
 
 class ChildFinished(Event, frozen=True, kw_only=True):
@@ -356,6 +375,8 @@ class ChildFinished(Event, frozen=True, kw_only=True):
     """Micro-cents that the child has spent in all, as its own log says."""
     taint: tuple[Taint, ...] = ()
     """What the child has met: its answer brings it along."""
+    skill: str = ""
+    """The skill that a person ran; empty for a call of the model, whose result this is."""
 
 
 # --- history ---------------------------------------------------------------------------------------------------------------------
@@ -411,3 +432,10 @@ VERSIONS: Final[dict[type[Event], int]] = dict.fromkeys(EVENTS, 1)
 def calls_of(reply: ModelReplied) -> tuple[ToolCall, ...]:
     """The tool calls of a reply, in order."""
     return tuple([part for part in reply.parts if isinstance(part, ToolCall)])
+
+
+def skill_report(event: ChildFinished) -> str:
+    """Return what the conversation has of a skill that a person ran; empty when it did not complete."""
+    if event.outcome != "completed":
+        return ""
+    return f"[The skill {event.skill!r} ran in a session of its own, {event.child}. It reports:]\n{event.text}"
