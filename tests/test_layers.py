@@ -21,7 +21,6 @@ LAYERS: Final = (
     ("tools/*", 4),
     ("sandbox/*", 4),
     ("mcp/config/*", 6),
-    ("mcp/pin_store.py", 6),
     ("mcp/*", 4),
     ("runtime/*", 5),
     ("hooks/dispatch.py", 6),

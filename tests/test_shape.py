@@ -58,8 +58,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     logic 104
 
-    mcp 26
-
     memory 14
 
     plugins 16

@@ -11,7 +11,7 @@ import pytest
 
 from backstay.config.trust.grants import GrantStore
 from backstay.config.trust.trust_store import TrustStore
-from backstay.mcp.pin_store import PinStore
+from backstay.mcp.config.start import PinStore
 from backstay.plugins.ids import PluginId
 from backstay.plugins.installed import InstalledPlugins
 from backstay.plugins.marketplace import KnownMarketplaces

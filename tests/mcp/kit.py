@@ -11,9 +11,8 @@ from msgspec import structs
 
 from backstay.mcp.config.start import ServerPrograms, clean_environment
 from backstay.mcp.dependencies import Dependencies, Noise, Pins
-from backstay.mcp.servers import Servers
+from backstay.mcp.servers import Servers, ServerTool
 from backstay.mcp.spec import ServerSpec
-from backstay.mcp.tool import ServerTool
 from backstay.tools.files.media_type import image_type
 
 HERE = Path(__file__).parent
@@ -51,7 +50,7 @@ async def unchanged(text: str) -> str:
     return text
 
 
-def means(cwd: Path, **rest: Any) -> Dependencies:
+def dependencies(cwd: Path, **rest: Any) -> Dependencies:
     """What connections need, with programs started as they are."""
 
     def no_client(spec: ServerSpec, noise: Noise) -> Any:
@@ -79,7 +78,7 @@ def servers(
     **rest: Any,
 ) -> Servers:
     """The servers of a session, not connected yet."""
-    return Servers(specs, means(cwd, **rest), pins=pins, on_change=on_change)
+    return Servers(specs, dependencies(cwd, **rest), pins=pins, on_change=on_change)
 
 
 def by_name(found: Servers) -> dict[str, ServerTool]:

@@ -50,7 +50,7 @@ async def _answers(port: int) -> bool:
     return True
 
 
-def opened(spec: ServerSpec, cwd: Path) -> Servers:
+def open_link(spec: ServerSpec, cwd: Path) -> Servers:
     return session_servers([spec], cwd=str(cwd), data=None, environment={"PATH": "/bin", "SECRET": "x", "LC_ALL": "C"})
 
 
@@ -84,7 +84,7 @@ async def check_everything(found: Servers, tmp_path: Path) -> None:
 
 
 async def test_a_real_program_can_do_everything(tmp_path: Path) -> None:
-    async with opened(real(), tmp_path) as found:
+    async with open_link(real(), tmp_path) as found:
         await check_everything(found, tmp_path)
         environment = (await by_name(found)["mcp__real__environment"].run({}, RecordingContext(tmp_path))).text
         pid, group = (await by_name(found)["mcp__real__process"].run({}, RecordingContext(tmp_path))).text.split()
@@ -98,7 +98,7 @@ async def test_a_real_website_can_do_everything(tmp_path: Path) -> None:
     port = free_port()
     spec = ServerSpec(name="real", kind="http", url=f"http://127.0.0.1:{port}/mcp")
 
-    async with website("http", port), opened(spec, tmp_path) as found:
+    async with website("http", port), open_link(spec, tmp_path) as found:
         await check_everything(found, tmp_path)
         lost = await by_name(found)["mcp__real__die"].run({}, RecordingContext(tmp_path))
 
@@ -109,5 +109,5 @@ async def test_the_older_kind_of_website_works_too(tmp_path: Path) -> None:
     port = free_port()
     spec = ServerSpec(name="real", kind="sse", url=f"http://127.0.0.1:{port}/sse")
 
-    async with website("sse", port), opened(spec, tmp_path) as found:
+    async with website("sse", port), open_link(spec, tmp_path) as found:
         await check_everything(found, tmp_path)

@@ -15,7 +15,7 @@ from backstay.mcp.servers import Servers, ServerStatus
 from backstay.mcp.spec import ServerSpec
 from backstay.system.installation import hint_extra
 from backstay.tools.shell.processes import look_at
-from tests.mcp.kit import by_name, fake, lines, means, said, servers, tool
+from tests.mcp.kit import by_name, dependencies, fake, lines, said, servers, tool
 from tests.tools.context import RecordingContext, cut_short, until
 
 ECHO = tool("echo", inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
@@ -152,7 +152,7 @@ async def test_whoever_waits_for_a_server_is_told_for_whom(tmp_path: Path) -> No
     heard: list[str] = []
     slow = replace(fake(tmp_path, "slow", greeting="silent"), start_s=3)
 
-    async with Servers([slow], means(tmp_path), on_wait=heard.append):  # which does not sleep before it tells
+    async with Servers([slow], dependencies(tmp_path), on_wait=heard.append):  # which does not sleep before it tells
         assert heard == ["Waiting for MCP servers: 'slow', for 3 s at most."]
 
 

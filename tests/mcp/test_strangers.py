@@ -11,7 +11,7 @@ from backstay.mcp.config.start import ServerPrograms
 from backstay.mcp.connection import CLOSE_S
 from backstay.mcp.dependencies import Noise
 from backstay.mcp.spec import ServerSpec
-from backstay.mcp.stdio import MOST_ASKED, piped
+from backstay.mcp.stdio import MOST_ASKED, open_pipes
 from tests.mcp.kit import fake, servers, tool
 
 ASKS: Final = """
@@ -72,7 +72,7 @@ for line in sys.stdin:
 async def test_a_server_that_asks_without_end_and_does_not_listen_is_given_up(tmp_path: Path) -> None:
     programs, noise, came = ServerPrograms(), Noise(), 0
     process = programs.start((sys.executable, "-I", "-c", ASKS), cwd=str(tmp_path), env={})
-    async with piped(process, programs, noise) as (incoming, _):
+    async with open_pipes(process, programs, noise) as (incoming, _):
         async for _ in incoming:
             came += 1
 
@@ -108,7 +108,7 @@ async def test_closing_does_not_wait_for_a_list_that_never_comes(tmp_path: Path)
                 await anyio.sleep(0.01)
             connection.close()
             while connection.status.state != "closed":
-                await connection.moved()
+                await connection.wait_for_change()
     assert not patience.cancelled_caught
 
 

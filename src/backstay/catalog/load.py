@@ -205,7 +205,6 @@ PURE: Final = (
     "hooks/gates.py",
     "checkpoints/points.py",
     "checkpoints/plan.py",
-    "mcp/pins.py",
     "tools/patch.py",
 )
 """The modules that compute from their arguments alone: what a log means is theirs to say. `tests/test_layers.py` holds them to it."""

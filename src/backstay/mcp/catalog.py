@@ -1,5 +1,6 @@
-"""What a server offers, read entry by entry from its own lists: what is wrong with one entry never hides another."""
+"""Read what a server offers, entry by entry: an error in one entry never hides another. Its tools are pinned by their definitions."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
@@ -18,9 +19,9 @@ DEEPEST: Final = 24
 LONGEST_NOTE: Final = 1_024
 """Characters of a description within a schema."""
 _PROPERTY: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""The names of arguments that all providers accept."""
-_AT_THE_TOP: Final = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const", "$schema", "$id")
-"""What providers refuse at the top of a schema, or never look at; the server checks it itself."""
+"""Argument names that all providers accept."""
+_DROPPED_AT_TOP: Final = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const", "$schema", "$id")
+"""Keywords that providers refuse at the top of a schema, or ignore; the server checks them itself."""
 _SIMPLE: Final = frozenset(("object", "array", "string", "boolean", "number", "integer", "null"))
 
 
@@ -29,23 +30,23 @@ class BadSchema(Exception):
 
 
 def read_schema(said: object) -> dict[str, object]:
-    """The schema as a model is told it. Raise `BadSchema` when that would make no sense, or would be too much."""
+    """Return the schema for the model. Raise `BadSchema` when it makes no sense or is too large."""
     if not isinstance(said, Mapping):
         raise BadSchema("it does not say what arguments it takes")
     try:
         size = len(msgspec.json.encode(said))
-        kept = _scrubbed(said, DEEPEST)
+        kept = _scrub(said, DEEPEST)
     except (RecursionError, UnicodeEncodeError, TypeError, OverflowError) as exc:
         raise BadSchema("its schema is not JSON, or is nested too deeply") from exc
     if size > LARGEST:
         raise BadSchema(f"its schema has {size:,} bytes, and at most {LARGEST:,} are taken")
     assert isinstance(kept, dict)
-    schema = {key: value for key, value in kept.items() if key not in _AT_THE_TOP}
-    return {**schema, "type": _type(schema), "properties": _properties(schema)} | _required(schema)
+    schema = {key: value for key, value in kept.items() if key not in _DROPPED_AT_TOP}
+    return {**schema, "type": _check_type(schema), "properties": _read_properties(schema)} | _read_required(schema)
 
 
 def why_unfit(args: Mapping[str, object], schema: Mapping[str, object]) -> str:
-    """Why arguments cannot fit; empty when they may.
+    """Return why arguments cannot fit; empty when they may.
 
     Only names and plain types are looked at: a schema of a stranger can take for ever to work through, and the server
     looks at everything again.
@@ -62,14 +63,14 @@ def why_unfit(args: Mapping[str, object], schema: Mapping[str, object]) -> str:
     return next(problems(dict(args), shallow, at="the object"), "")
 
 
-def _type(schema: Mapping[str, object]) -> str:
+def _check_type(schema: Mapping[str, object]) -> str:
     said = schema.get("type", "object")
     if said != "object":
         raise BadSchema(f"its arguments are not an object but {clip(repr(said), 60)}")
     return "object"
 
 
-def _properties(schema: Mapping[str, object]) -> dict[str, object]:
+def _read_properties(schema: Mapping[str, object]) -> dict[str, object]:
     found = schema.get("properties", {})
     if not isinstance(found, dict) or not all(isinstance(each, dict | bool) for each in found.values()):
         raise BadSchema("the properties of its schema are no schemas")
@@ -79,7 +80,7 @@ def _properties(schema: Mapping[str, object]) -> dict[str, object]:
     return found
 
 
-def _required(schema: Mapping[str, object]) -> dict[str, object]:
+def _read_required(schema: Mapping[str, object]) -> dict[str, object]:
     found = schema.get("required", [])
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise BadSchema("what its schema requires is no list of names")
@@ -91,18 +92,18 @@ def _plain(schema: object) -> dict[str, object]:
     return {"type": said} if isinstance(said, str) and said in _SIMPLE else {}
 
 
-def _scrubbed(value: object, depth: int) -> object:
-    """A copy whose descriptions hold nothing that a person would not see."""
+def _scrub(value: object, depth: int) -> object:
+    """Copy a schema without invisible characters in its descriptions."""
     if depth < 0:
         raise BadSchema(f"its schema is nested more than {DEEPEST} deep")
     if isinstance(value, Mapping):
         return {
             str(key): clip(inner, LONGEST_NOTE)
             if key in ("description", "title") and isinstance(inner, str)
-            else _scrubbed(inner, depth - 1)
+            else _scrub(inner, depth - 1)
             for key, inner in value.items()
         }
-    return [_scrubbed(each, depth - 1) for each in value] if isinstance(value, list) else value
+    return [_scrub(each, depth - 1) for each in value] if isinstance(value, list) else value
 
 
 LONGEST_DESCRIPTION: Final = 2_048
@@ -115,14 +116,14 @@ MOST: Final = 1_000
 
 
 class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of a server: as the model and the policy know it, and the name that the server knows it by."""
+    """A tool of a server: its specification for the model and the policy, and the server's own name for it."""
 
     spec: ToolSpec
     item: str
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that a server lets be read. Mentioned as `@server:uri`."""
+    """A resource of a server. Mentioned as `@server:uri`."""
 
     server: str
     uri: str
@@ -132,12 +133,12 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def mention(self) -> str:
-        """How a person names it in an input."""
+        """The mention of it in an input."""
         return f"@{self.server}:{self.uri}"
 
 
 class PromptArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a prompt wants to be told."""
+    """One argument of a prompt."""
 
     name: str
     description: str = ""
@@ -145,7 +146,7 @@ class PromptArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A text that a server writes on demand: a command for the person."""
+    """A prompt of a server: a command for the person."""
 
     command: str
     """Without the slash: `mcp__server__prompt`."""
@@ -157,30 +158,30 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def usage(self) -> str:
-        """How a person writes it."""
+        """The usage line of the command."""
         words = (each.name if each.required else f"[{each.name}]" for each in self.arguments)
         return " ".join((f"/{self.command}", *words))
 
     def in_order(self, words: Sequence[str]) -> dict[str, str]:
-        """Arguments by name; the last takes all words that are left."""
+        """Return the arguments by name; the last takes all words that are left."""
         names = [each.name for each in self.arguments]
         last = len(names) - 1
         return {name: " ".join(words[at:]) if at == last else words[at] for at, name in enumerate(names[: len(words)])}
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """Everything that a server offers at one time."""
+    """The valid offers of a server at one time."""
 
     tools: tuple[ToolOffer, ...] = ()
     resources: tuple[Resource, ...] = ()
     prompts: tuple[Prompt, ...] = ()
     instructions: str = ""
     problems: tuple[str, ...] = ()
-    """What was left out of it, and why."""
+    """Entries that were left out, and why."""
 
 
 class Lists(Struct, frozen=True, kw_only=True):
-    """A server's lists as they came; None for one that it does not have."""
+    """The raw lists of a server; None for one that it does not have."""
 
     tools: Sequence[object] | None = None
     resources: Sequence[object] | None = None
@@ -193,9 +194,9 @@ def read_offer(server: str, part: str, lists: Lists, *, vouched: bool) -> Offer:
     """Read the lists of `server`, whose part of names is `part`. Hints of a server that nobody vouched for mean nothing."""
     problems = list(lists.problems)
     return Offer(
-        tools=tuple(_tools(part, lists.tools or (), problems, vouched=vouched)),
-        resources=tuple(_resources(server, lists.resources or (), problems)),
-        prompts=tuple(_prompts(server, part, lists.prompts or (), problems)),
+        tools=tuple(_read_tools(part, lists.tools or (), problems, vouched=vouched)),
+        resources=tuple(_read_resources(server, lists.resources or (), problems)),
+        prompts=tuple(_read_prompts(server, part, lists.prompts or (), problems)),
         instructions=clip(lists.instructions, LONGEST_INSTRUCTIONS),
         problems=tuple(problems),
     )
@@ -216,9 +217,9 @@ class _ToolEntry(msgspec.Struct, frozen=True, rename="camel"):
     annotations: _Hints | None = None
 
 
-def _tools(part: str, entries: Sequence[object], problems: list[str], *, vouched: bool) -> Iterator[ToolOffer]:
+def _read_tools(part: str, entries: Sequence[object], problems: list[str], *, vouched: bool) -> Iterator[ToolOffer]:
     found: dict[str, _ToolEntry] = {}
-    for entry in _named(entries, _ToolEntry, "tool", problems):
+    for entry in _read_named(entries, _ToolEntry, "tool", problems):
         if entry.name in found:
             problems.append(f"The tool {one_line(entry.name)!r} stands in the list twice; only the first counts.")
         else:
@@ -244,7 +245,7 @@ def _tools(part: str, entries: Sequence[object], problems: list[str], *, vouched
 
 
 def _effect(hints: _Hints | None) -> Effect:
-    """Never `pure`: that would loosen what the policy says, and a hint does not. A second run after a crash is all it permits."""
+    """Return the effect, never `pure`: a hint must not loosen the policy. It only permits a second run after a crash."""
     said = hints is not None and (hints.read_only_hint is True or hints.idempotent_hint is True)
     return "idempotent" if said else "once"
 
@@ -259,8 +260,8 @@ class _ResourceEntry(msgspec.Struct, frozen=True, rename="camel"):
     mime_type: str | None = None
 
 
-def _resources(server: str, entries: Sequence[object], problems: list[str]) -> Iterator[Resource]:
-    for entry in _entries(entries, _ResourceEntry, "resource", problems):
+def _read_resources(server: str, entries: Sequence[object], problems: list[str]) -> Iterator[Resource]:
+    for entry in _read_entries(entries, _ResourceEntry, "resource", problems):
         if not entry.uri or len(entry.uri) > 4 * LONGEST_NAME or not entry.uri.isprintable():
             problems.append(f"A resource is left out: {one_line(entry.uri, 80)!r} is not an address.")
             continue
@@ -285,8 +286,8 @@ class _PromptEntry(msgspec.Struct, frozen=True):
     arguments: list[_ArgumentEntry] | None = None
 
 
-def _prompts(server: str, part: str, entries: Sequence[object], problems: list[str]) -> Iterator[Prompt]:
-    found = {entry.name: entry for entry in _named(entries, _PromptEntry, "prompt", problems)}
+def _read_prompts(server: str, part: str, entries: Sequence[object], problems: list[str]) -> Iterator[Prompt]:
+    found = {entry.name: entry for entry in _read_named(entries, _PromptEntry, "prompt", problems)}
     for item, command in item_names(part, found).items():
         entry = found[item]
         yield Prompt(
@@ -315,8 +316,8 @@ N = TypeVar("N", bound=_HasName)
 T = TypeVar("T")
 
 
-def _named(entries: Sequence[object], kind: type[N], word: str, problems: list[str]) -> Iterator[N]:
-    for entry in _entries(entries, kind, word, problems):
+def _read_named(entries: Sequence[object], kind: type[N], word: str, problems: list[str]) -> Iterator[N]:
+    for entry in _read_entries(entries, kind, word, problems):
         name = entry.name
         if name and len(name) <= LONGEST_NAME and name.isprintable():
             yield entry
@@ -324,7 +325,7 @@ def _named(entries: Sequence[object], kind: type[N], word: str, problems: list[s
             problems.append(f"A {word} is left out: {one_line(name, 80)!r} cannot be a name.")
 
 
-def _entries(entries: Sequence[object], kind: type[T], word: str, problems: list[str]) -> Iterator[T]:
+def _read_entries(entries: Sequence[object], kind: type[T], word: str, problems: list[str]) -> Iterator[T]:
     if len(entries) > MOST:
         problems.append(f"Only {MOST} of the {len(entries)} {word}s are read.")
     for entry in entries[:MOST]:
@@ -334,3 +335,37 @@ def _entries(entries: Sequence[object], kind: type[T], word: str, problems: list
             said = entry.get("name") if isinstance(entry, Mapping) else None
             named = f"The {word} {one_line(said, 80)!r}" if isinstance(said, str) else f"A {word}"
             problems.append(f"{named} is left out: {one_line(str(exc))}.")
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """The difference between the tools of a server and those that were approved."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The tools that are not approved as they are now: none of them is offered to a model."""
+        return (*self.added, *self.changed)
+
+
+def pin(tool: ToolSpec) -> str:
+    """Return a digest of the definition: another description or another argument is another tool."""
+    said = (tool.name, tool.description, tool.schema)
+    return hashlib.sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()
+
+
+def pins(tools: Sequence[ToolSpec]) -> dict[str, str]:
+    """Return the pins of a server's tools by name."""
+    return {tool.name: pin(tool) for tool in tools}
+
+
+def drift(approved: Mapping[str, str], tools: Sequence[ToolSpec]) -> Drift:
+    """Compare what a server offers now with what was approved."""
+    now = pins(tools)
+    return Drift(
+        added=tuple(sorted(now.keys() - approved.keys())),
+        changed=tuple(sorted(name for name in now.keys() & approved.keys() if now[name] != approved[name])),
+        gone=tuple(sorted(approved.keys() - now.keys())),
+    )

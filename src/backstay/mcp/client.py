@@ -1,4 +1,4 @@
-"""One conversation with a server, by the official client: opened, greeted, asked. Nothing of a server's answers is believed here."""
+"""One connection to a server by the official client: open, handshake, request. Its answers are not trusted here."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -30,12 +30,12 @@ from backstay.logic.text import one_line
 from backstay.mcp.catalog import MOST, Lists
 from backstay.mcp.dependencies import Dependencies, Noise
 from backstay.mcp.spec import ServerSpec
-from backstay.mcp.stdio import LARGEST, piped
+from backstay.mcp.stdio import LARGEST, open_pipes
 from backstay.vocab.errors import BackstayError
 
 Listed = Literal["tools", "resources", "prompts"]
-Heard = Callable[[Listed], None]
-"""Takes the name of a list that a server says has changed. Never waits."""
+OnListChanged = Callable[[Listed], None]
+"""Takes the name of a list that a server reports as changed. Never waits."""
 
 FAILURES: Final[tuple[type[Exception], ...]] = (
     MCPError,
@@ -56,7 +56,7 @@ FAILURES: Final[tuple[type[Exception], ...]] = (
     AssertionError,
     RuntimeError,
 )
-"""What the bytes of a stranger, or a network, can make the official client raise."""
+"""Errors that hostile bytes, or a network, can make the official client raise."""
 MOST_PAGES: Final = 100
 LARGEST_LIST: Final = 32 * 1024 * 1024
 """Bytes of all pages of a list."""
@@ -70,16 +70,16 @@ _ANYTHING: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any])  # a result as 
 
 
 class Link:
-    """An open conversation."""
+    """An open connection to a server."""
 
     def __init__(self, session: ClientSession, dispatcher: "JSONRPCDispatcher[Any]", ended: anyio.Event) -> None:
         self._session = session
         self._dispatcher = dispatcher
         self.ended = ended
-        """Set when the server says nothing more."""
+        """Set when the server sends nothing more."""
 
     async def greet(self) -> None:
-        """Agree on a version of the protocol: the usual handshake, and where that is not known any more its successor."""
+        """Agree on a version of the protocol: the usual handshake, or its successor where the server knows no other."""
         try:
             await self._session.initialize()
         except MCPError as exc:
@@ -94,7 +94,7 @@ class Link:
         seconds: float | None = None,
         on_progress: ProgressFnT | None = None,
     ) -> dict[str, Any]:
-        """The result of a request as it came. Raise `MCPError`, or another of `FAILURES`.
+        """Return the raw result of a request. Raise `MCPError`, or another of `FAILURES`.
 
         A cancelled wait tells the server so. The client's own reading of results is passed over where that can be: it
         gives up a whole list for one bad entry, and works through schemas that a stranger wrote.
@@ -102,18 +102,18 @@ class Link:
         if self._session.initialize_result is None:
             answer: dict[str, Any] = await self._session.send_request(request, _ANYTHING, seconds, None, on_progress)
             return answer
-        said = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+        members = request.model_dump(by_alias=True, mode="json", exclude_none=True)
         options: CallOptions = {} if seconds is None else {"timeout": seconds}
         if on_progress is not None:
             options["on_progress"] = on_progress
-        return await self._dispatcher.send_raw_request(said["method"], said.get("params"), options)
+        return await self._dispatcher.send_raw_request(members["method"], members.get("params"), options)
 
     async def lists(self, seconds: float) -> Lists:
-        """Everything that the server lists. One list that cannot be had is a problem, not the end."""
+        """Return everything that the server lists. A list that cannot be had is a problem, not the end."""
         can = self._session.server_capabilities or types.ServerCapabilities()
         problems: list[str] = []
         found = {
-            word: await self._listed(word, request, seconds, problems) if offered else None
+            word: await self._try_list(word, request, seconds, problems) if offered else None
             for word, request, offered in (
                 ("tools", types.ListToolsRequest, can.tools is not None),
                 ("resources", types.ListResourcesRequest, can.resources is not None),
@@ -123,7 +123,7 @@ class Link:
         words = self._session.instructions or ""
         return Lists(**found, instructions=words, problems=tuple(problems))
 
-    async def _listed(
+    async def _try_list(
         self, word: str, request: Callable[..., "types.Request[Any, Any]"], seconds: float, problems: list[str]
     ) -> Sequence[object] | None:
         try:
@@ -163,27 +163,29 @@ def _size_of(page: object) -> int:
 
 
 @asynccontextmanager
-async def opened(spec: ServerSpec, means: Dependencies, noise: Noise, heard: Heard) -> AsyncIterator[Link]:
+async def open_link(
+    spec: ServerSpec, dependencies: Dependencies, noise: Noise, on_changed: OnListChanged
+) -> AsyncIterator[Link]:
     """Reach a server. Raise one of `FAILURES`, alone or in a group."""
-    async with _transport(spec, means, noise) as (incoming, outgoing):
+    async with _transport(spec, dependencies, noise) as (incoming, outgoing):
         watched = _Watched(incoming)
         dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(watched, outgoing)
         session = ClientSession(
             dispatcher=dispatcher,
-            list_roots_callback=_answer_roots(means.roots),
-            logging_callback=_log_for(spec.name, means),
-            message_handler=_hear_for(heard),
-            client_info=types.Implementation(name="backstay", version=means.version),
+            list_roots_callback=_answer_roots_with(dependencies.roots),
+            logging_callback=_log_with(spec.name, dependencies),
+            message_handler=_handle_changes_for(on_changed),
+            client_info=types.Implementation(name="backstay", version=dependencies.version),
         )
         async with session:
             yield Link(session, dispatcher, watched.ended)
 
 
-def words_of(exc: BaseException) -> str:
-    """What went wrong, in a clause."""
+def describe_error(exc: BaseException) -> str:
+    """Describe an error in a clause."""
     match exc:
         case BaseExceptionGroup():
-            return words_of(exc.exceptions[0])
+            return describe_error(exc.exceptions[0])
         case MCPError():
             return f"it refused: {one_line(exc.message)}"
         case FileNotFoundError():
@@ -196,42 +198,44 @@ def words_of(exc: BaseException) -> str:
             return one_line(f"{type(exc).__name__}: {exc}")
 
 
-def leaves(group: BaseException) -> Iterator[BaseException]:
-    """The single errors of a group of errors."""
+def leaf_errors(group: BaseException) -> Iterator[BaseException]:
+    """Yield the single errors of a group of errors."""
     if isinstance(group, BaseExceptionGroup):
         for each in group.exceptions:
-            yield from leaves(each)
+            yield from leaf_errors(each)
     else:
         yield group
 
 
 @asynccontextmanager
 async def _transport(
-    spec: ServerSpec, means: Dependencies, noise: Noise
+    spec: ServerSpec, dependencies: Dependencies, noise: Noise
 ) -> AsyncIterator[tuple[Any, Any]]:  # of either kind
     streams: AbstractAsyncContextManager[tuple[Any, Any]]
     if spec.kind == "stdio":
-        process = means.programs.start(spec.argv, cwd=means.cwd, env={**means.environment, **spec.env})
-        streams = piped(process, means.programs, noise)
+        process = dependencies.programs.start(
+            spec.argv, cwd=dependencies.cwd, env={**dependencies.environment, **spec.env}
+        )
+        streams = open_pipes(process, dependencies.programs, noise)
     elif spec.kind == "sse":
-        streams = sse_client(spec.url, httpx_client_factory=lambda *_, **__: means.http(spec, noise))
+        streams = sse_client(spec.url, httpx_client_factory=lambda *_, **__: dependencies.http(spec, noise))
     else:
-        streams = _streamed(spec, means, noise)
+        streams = _http_streams(spec, dependencies, noise)
     async with streams as (incoming, outgoing):
         yield incoming, outgoing
 
 
 @asynccontextmanager
-async def _streamed(spec: ServerSpec, means: Dependencies, noise: Noise) -> AsyncIterator[tuple[Any, Any]]:
+async def _http_streams(spec: ServerSpec, dependencies: Dependencies, noise: Noise) -> AsyncIterator[tuple[Any, Any]]:
     async with (
-        means.http(spec, noise) as client,
+        dependencies.http(spec, noise) as client,
         streamable_http_client(spec.url, http_client=client, max_sse_event_size=LARGEST) as streams,
     ):
         yield streams
 
 
 class _Watched:
-    """A stream of messages that tells when it has ended."""
+    """A stream of messages that sets an event at its end."""
 
     def __init__(self, stream: Any) -> None:  # of one of two classes that share no name
         self._stream = stream
@@ -267,24 +271,24 @@ class _Watched:
         await self.aclose()
 
 
-def _answer_roots(roots: Sequence[str]) -> ListRootsFnT:
+def _answer_roots_with(roots: Sequence[str]) -> ListRootsFnT:
     async def answer(context: ClientRequestContext) -> types.ListRootsResult:
         return types.ListRootsResult.model_validate({"roots": [{"uri": Path(root).as_uri()} for root in roots]})
 
     return answer
 
 
-def _log_for(server: str, means: Dependencies) -> LoggingFnT:
+def _log_with(server: str, dependencies: Dependencies) -> LoggingFnT:
     async def log(params: types.LoggingMessageNotificationParams) -> None:
-        if means.log is not None:
-            means.log(server, one_line(f"{params.level}: {params.data}", 1_000))
+        if dependencies.log is not None:
+            dependencies.log(server, one_line(f"{params.level}: {params.data}", 1_000))
 
     return log
 
 
-def _hear_for(heard: Heard) -> MessageHandlerFnT:
-    async def hear(message: IncomingMessage) -> None:
+def _handle_changes_for(on_changed: OnListChanged) -> MessageHandlerFnT:
+    async def handle(message: IncomingMessage) -> None:
         if word := _CHANGES.get(type(message)):
-            heard(word)
+            on_changed(word)
 
-    return hear
+    return handle

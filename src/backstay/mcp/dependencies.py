@@ -1,4 +1,4 @@
-"""What connections need from outside: somebody who starts programs, makes HTTP clients, and puts long texts away."""
+"""The outside that connections depend on: starting programs, making HTTP clients, shortening texts, remembering pins."""
 
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ import anyio
 from msgspec import Struct, field
 
 from backstay.logic.text import clip, one_line
-from backstay.mcp.pins import Drift
+from backstay.mcp.catalog import Drift
 from backstay.mcp.results import ImageType, Shorten
 from backstay.mcp.spec import ServerSpec
 from backstay.vocab.specs import ToolSpec
@@ -37,35 +37,35 @@ class Pins(Protocol):
     """Remembers which definitions of tools were approved."""
 
     def drift(self, server: str, tools: Sequence[ToolSpec]) -> Drift:
-        """How the tools of a server differ from what was approved. Raise `UserError` when that cannot be known."""
+        """Compare the tools of a server with those that were approved. Raise `UserError` when that cannot be known."""
 
     def approve(self, server: str, tools: Sequence[ToolSpec]) -> None:
         """Approve exactly these. Raise `UserError` when that cannot be written down."""
 
 
 class Noise:
-    """What a server said besides the protocol: the end of its complaints, the first of its nonsense, the last bad status."""
+    """Output of a server besides the protocol: the end of its error stream, the first lines that are no messages, the last bad status."""
 
     def __init__(self) -> None:
         self.status = 0
         self.refused = ""
-        """Why a request was not even sent."""
+        """Why a request was not sent."""
         self.nonsense: list[str] = []
         self._complaints = bytearray()
 
-    def complain(self, piece: bytes) -> None:
+    def add_complaint(self, piece: bytes) -> None:
         """Take a piece of the error stream."""
         self._complaints += piece
         del self._complaints[:-KEPT]
 
-    def babble(self, line: bytes) -> None:
+    def add_nonsense(self, line: bytes) -> None:
         """Take a line that is no message."""
         if len(self.nonsense) < 3:
             self.nonsense.append(one_line(line[:400].decode("utf-8", "replace"), 120))
 
     @property
     def words(self) -> str:
-        """All of it in one clause; empty when there was nothing."""
+        """All of it in one clause; empty when there is nothing."""
         complaints = clip(self._complaints.decode("utf-8", "replace"), KEPT)
         parts = [
             f"its address is refused: {self.refused}" if self.refused else "",
@@ -87,29 +87,29 @@ _STATUS: Final[Mapping[int, str]] = {
 Work = Callable[[], Awaitable[None]]
 
 
-async def _unguarded(work: Work) -> str:
-    """Let everything through."""
+async def _run_unguarded(work: Work) -> str:
+    """Run without a guard."""
     await work()
     return ""
 
 
 class Dependencies(Struct, frozen=True, kw_only=True):
-    """Everything outside that connections use."""
+    """The outside that connections use."""
 
     programs: Programs
     http: Callable[[ServerSpec, Noise], "httpx2.AsyncClient"]
-    """Makes the client that a server is reached with; it notes what went wrong."""
+    """Makes the HTTP client of a server; it notes errors."""
     cwd: str
-    """Where programs of servers start."""
+    """The folder that programs of servers start in."""
     shorten: Shorten
     image_type: ImageType
     roots: Sequence[str] = ()
-    """The folders that servers are told the session works in."""
+    """The folders that servers are given as the roots of the session."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What every program of a server finds in its environment, besides its own."""
+    """Variables in the environment of every program of a server, besides its own."""
     log: Callable[[str, str], None] | None = None
-    """Takes what a server logs: its name and the text. Never waits."""
+    """Takes a log line of a server: its name and the text. Never waits."""
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
-    guard: Callable[[Work], Awaitable[str]] = _unguarded
-    """Runs work that must not take the session along, and says what it ended in; nothing when it ended well."""
+    guard: Callable[[Work], Awaitable[str]] = _run_unguarded
+    """Runs work that must not take the session along, and returns its error; empty when it ended well."""
     version: str = "0"

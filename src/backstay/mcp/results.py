@@ -1,4 +1,4 @@
-"""What servers answer, as tools give it back: text, pictures and sounds, and a word for whatever cannot be passed on.
+"""Turn the answers of servers into tool outputs: text, pictures, sounds, and a note for each part that cannot be passed on.
 
 Everything here is a stranger's: nothing of it is believed, all of it is bounded, and nonsense becomes a failed result.
 """
@@ -16,7 +16,7 @@ from backstay.ports import ToolOutput
 from backstay.vocab.messages import InFlightPart, InlineMedia
 
 Shorten = Callable[[str], Awaitable[str]]
-"""Makes of a long text what a model is shown, and puts the whole of it away."""
+"""Shortens a long text for a model, and stores the whole of it."""
 ImageType = Callable[[bytes], str]
 """The media type of an image that models understand, by its bytes; empty when it is none."""
 
@@ -29,7 +29,7 @@ _SOUNDS: Final = ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/
 
 
 async def call_output(raw: Mapping[str, object], *, shorten: Shorten, image_type: ImageType) -> ToolOutput:
-    """The answer to a call."""
+    """Return the output of a call."""
     if raw.get("resultType") == "input_required":
         text = "The server wants to ask something first. Servers are not answered by sessions, so nothing came of the call."
         return ToolOutput(text=text, failed=True, code="input_required")
@@ -37,47 +37,47 @@ async def call_output(raw: Mapping[str, object], *, shorten: Shorten, image_type
     structured = raw.get("structuredContent")
     if not isinstance(content, list) or ("content" not in raw and structured is None):
         return nonsense("its answer has no content")
-    gathered = _Gathered(image_type)
-    gathered.take(content)
-    if structured is not None and not gathered.says(structured):
-        gathered.texts.append(_json(structured))
+    parts_read = _AnswerParts(image_type)
+    parts_read.take(content)
+    if structured is not None and not parts_read.says(structured):
+        parts_read.texts.append(_json(structured))
     failed = raw.get("isError") is True
-    return await gathered.output(shorten, failed=failed)
+    return await parts_read.output(shorten, failed=failed)
 
 
 async def resource_output(raw: Mapping[str, object], *, shorten: Shorten, image_type: ImageType) -> ToolOutput:
-    """What a resource holds."""
+    """Return the contents of a resource."""
     contents = raw.get("contents")
     if not isinstance(contents, list):
         return nonsense("its answer has no contents")
-    gathered = _Gathered(image_type)
-    gathered.take([{"type": "resource", "resource": each} for each in contents])
-    return await gathered.output(shorten, failed=False)
+    parts_read = _AnswerParts(image_type)
+    parts_read.take([{"type": "resource", "resource": each} for each in contents])
+    return await parts_read.output(shorten, failed=False)
 
 
 async def prompt_output(raw: Mapping[str, object], *, shorten: Shorten, image_type: ImageType) -> ToolOutput:
-    """The text of a prompt, its messages one after the other."""
+    """Return the text of a prompt, its messages one after the other."""
     messages = raw.get("messages")
     if not isinstance(messages, list):
         return nonsense("its answer has no messages")
-    gathered = _Gathered(image_type)
-    gathered.take([each.get("content") if isinstance(each, Mapping) else each for each in messages])
-    return await gathered.output(shorten, failed=False)
+    parts_read = _AnswerParts(image_type)
+    parts_read.take([each.get("content") if isinstance(each, Mapping) else each for each in messages])
+    return await parts_read.output(shorten, failed=False)
 
 
 def nonsense(why: str) -> ToolOutput:
-    """A failed result for an answer that is none."""
+    """Return a failed result for an answer that is not one."""
     return ToolOutput(text=f"The server answered with nonsense: {why}.", failed=True, code="nonsense")
 
 
-class _Gathered(Struct):
-    """The parts of an answer, as far as they can be passed on."""
+class _AnswerParts(Struct):
+    """The parts of an answer that can be passed on."""
 
     image_type: ImageType
     texts: list[str] = field(default_factory=list)
     media: list[InFlightPart] = field(default_factory=list)
     odd: int = 0
-    """Parts that are no parts."""
+    """Parts that cannot be read."""
 
     def take(self, parts: Sequence[object]) -> None:
         """Take the parts in order."""
@@ -87,17 +87,17 @@ class _Gathered(Struct):
             self.texts.append(f"[{len(parts) - MOST_PARTS} more parts are left out]")
 
     def says(self, structured: object) -> bool:
-        """Whether the texts say the same as a structured content: servers are told to send both, often with one key around it."""
+        """Return whether the texts equal a structured content: servers are told to send both, often with one key around it."""
         inner = tuple(structured.values()) if isinstance(structured, Mapping) and len(structured) == 1 else ()
-        return any(self._say(value) for value in (structured, *inner))
+        return any(self._says_value(value) for value in (structured, *inner))
 
-    def _say(self, value: object) -> bool:
+    def _says_value(self, value: object) -> bool:
         if value in (self.texts, "\n".join(self.texts)):
             return True
         return any(_same(text, value) for text in self.texts if text[:1] in _JSON_BEGINS)
 
     async def output(self, shorten: Shorten, *, failed: bool) -> ToolOutput:
-        """All of it as one result."""
+        """Return all parts as one output."""
         if self.odd and self.odd == len(self.texts) + len(self.media):
             return nonsense(self.texts[0].strip("[]"))
         text = "\n".join(self.texts) or ("" if self.media else "(no output)")
@@ -141,14 +141,14 @@ class _Gathered(Struct):
             self.odd += 1
             yield f"[{named} is not base64 and cannot be read]"
             return
-        known = self._known_kind(content, kind.partition(";")[0].strip().lower())
+        known = self._media_type_of(content, kind.partition(";")[0].strip().lower())
         if known and len(self.media) < MOST_MEDIA:
             self.media.append(InlineMedia(media_type=known, content=content, name=name))
         else:
             yield f"[{named}, {len(content):,} bytes, is nothing that a model can be shown]"
 
-    def _known_kind(self, content: bytes, said: str) -> str:
-        """The media type that the bytes bear out: a picture that is none would make every later request fail."""
+    def _media_type_of(self, content: bytes, said: str) -> str:
+        """Return the media type that the bytes prove: a picture that is none would make every later request fail."""
         if picture := self.image_type(content):
             return picture
         if content.startswith(b"%PDF-"):

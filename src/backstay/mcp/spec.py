@@ -1,4 +1,4 @@
-"""A server as somebody wrote it down: how it is reached, who said so, and what of it may be shown."""
+"""One configured server: how it is reached, where it is configured, and what of it may be shown."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ from backstay.logic.secrets.redact import Redactor
 Kind = Literal["stdio", "http", "sse"]
 Scope = Literal["managed", "flag", "local", "project", "person", "plugin"]
 START_S: Final = 30.0
-"""How long a server may take until it can be used."""
+"""Seconds that a server may take to become ready."""
 HIDDEN: Final = "(hidden)"
 
 
@@ -25,39 +25,39 @@ class ServerSpec:
     argv: tuple[str, ...] = field(default=(), repr=False)
     """For `stdio`: the program and its arguments, with variables filled in."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """For `stdio`: what the program's environment has besides the usual."""
+    """For `stdio`: variables of the program besides the usual."""
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     written: tuple[str, ...] = field(default=(), repr=False)
-    """The command or the address as it stands in the file, variables not filled in."""
+    """The command or the address as configured, variables not filled in."""
     hidden: tuple[str, ...] = field(default=(), repr=False)
     """Values that were filled in for variables."""
     scope: Scope = "person"
     place: str = ""
-    """The file and line that it comes from."""
+    """The file and line of its entry."""
     start_s: float = START_S
     call_s: float | None = None
-    """How long a call may take; None leaves that to the session."""
+    """Seconds that a call may take; None leaves that to the session."""
 
     @property
     def identity(self) -> str:
-        """Its name, and a digest of how it is reached: what an approval of its tools is bound to."""
+        """Its name and a digest of how it is reached: approvals of its tools are bound to it."""
         said = "\0".join((self.kind, *(self.written or self.argv or (self.url,))))
         return f"{self.name}:{hashlib.sha256(said.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
     @property
     def vouched(self) -> bool:
-        """Whether the person wrote it down, or whoever runs the machine; a repository or a plugin did not."""
+        """Whether the person or managed settings configured it, not a repository or a plugin."""
         return self.scope in ("managed", "flag", "person")
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must appear in no message: the values of its variables and headers, and what its address is asked with."""
+        """Values that no message may contain: those of its variables, headers and query."""
         asked = parse_qsl(self.url.partition("?")[2])
         return (*self.env.values(), *self.headers.values(), *self.hidden, *(value for _, value in asked))
 
     def listing(self) -> dict[str, object]:
-        """What may be shown of it, as JSON."""
+        """Return its entry as JSON, without secrets."""
         redact = Redactor(exact=self.secrets)
         shown: dict[str, object] = {"name": self.name, "type": self.kind, "scope": self.scope, "source": self.place}
         if self.kind == "stdio":
@@ -70,7 +70,7 @@ class ServerSpec:
 
 
 def bare_address(url: str) -> str:
-    """An address without a user's name, a query or a fragment: tokens like to stand there."""
+    """Return an address without user, query and fragment: tokens often stand there."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -87,17 +87,17 @@ _RUN: Final = re.compile(r"_{2,}")
 
 
 def server_names(servers: Iterable[str], first: Collection[str] = ()) -> dict[str, str]:
-    """The part of tools' names that stands for each server. Those that need no change keep their names before any other.
+    """Return the part of tool names that stands for each server. Names that need no change go before all others.
 
     `first` are those that the person wrote down: nobody else takes a name that is theirs, and with it what rules allow them.
     """
-    return _apart(servers, _plain_server, LONGEST_SERVER, first)
+    return _make_distinct(servers, _plain_server, LONGEST_SERVER, first)
 
 
 def item_names(server: str, items: Iterable[str]) -> dict[str, str]:
-    """The whole name of each tool or prompt of a server, by the server's own name for it; `server` is its part of the name."""
+    """Return the full name of each tool or prompt of a server, by the server's own name; `server` is its part of the name."""
     head = f"{PREFIX}{server}__"
-    parts = _apart(items, lambda item: _ODD.sub("_", item), LONGEST - len(head))
+    parts = _make_distinct(items, lambda item: _ODD.sub("_", item), LONGEST - len(head))
     return {item: head + part for item, part in parts.items()}
 
 
@@ -105,25 +105,25 @@ def _plain_server(name: str) -> str:
     return _RUN.sub("_", _ODD.sub("_", name)).strip("_") or "server"
 
 
-def _apart(
+def _make_distinct(
     names: Iterable[str], plain: Callable[[str], str], longest: int, first: Collection[str] = ()
 ) -> dict[str, str]:
-    """A plain form of each name, of at most `longest` characters, no two the same."""
+    """Return a plain form of each name, of at most `longest` characters, no two the same."""
     known = tuple(dict.fromkeys(names))
     given: dict[str, str] = {}
     taken: set[str] = set()
     for name in sorted(known, key=lambda each: (each not in first, plain(each) != each)):
         part, turn = plain(name), 0
         while part in taken or len(part) > longest:
-            part = _tailed(plain(name), f"{name}\0{turn}" if turn else name, longest)
+            part = _add_tail(plain(name), f"{name}\0{turn}" if turn else name, longest)
             turn += 1
         given[name] = part
         taken.add(part)
     return {name: given[name] for name in known}
 
 
-def _tailed(part: str, whole: str, longest: int) -> str:
-    """`part`, cut where it must be, with a tail that only `whole` has."""
+def _add_tail(part: str, whole: str, longest: int) -> str:
+    """Cut `part` where necessary and add a tail that only `whole` has."""
     tail = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_TAIL]
     kept = part[: longest - _TAIL - 1].rstrip("_")
     return f"{kept}_{tail}" if kept else tail

@@ -1,4 +1,4 @@
-"""A server that is a program of ours: messages are lines on its input and output.
+"""The transport to a server that is a program: messages are lines on its input and output.
 
 The official client has such a transport too. This one starts programs the way Backstay does, bounds what it reads, keeps the complaints
 for the error message, and answers for a server whose reply is no message, so that nobody waits for it.
@@ -31,7 +31,7 @@ LARGEST: Final = 32 * 1024 * 1024
 MOST_NONSENSE: Final = 1_000
 """Lines that are no messages, after which a server is given up."""
 MOST_ASKED: Final = 1_000
-"""Requests of a server that wait for their answers, after which it is given up: it asks and does not listen."""
+"""Requests of a server that wait for their answers, after which it is given up: it asks and does not read."""
 _PIECE: Final = 65_536
 _FLUSH_S: Final = 0.5
 
@@ -39,13 +39,13 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 @asynccontextmanager
-async def piped(process: "subprocess.Popen[bytes]", programs: Programs, noise: Noise) -> AsyncIterator[Streams]:
-    """The two streams of a program that runs. It is ended when they are left, whatever happens."""
+async def open_pipes(process: "subprocess.Popen[bytes]", programs: Programs, noise: Noise) -> AsyncIterator[Streams]:
+    """Open the two message streams of a running program. It is ended when they are closed."""
     pipes = _Pipes(process, noise)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pipes.read)
-            tasks.start_soon(pipes.hear)
+            tasks.start_soon(pipes.read_errors)
             tasks.start_soon(pipes.write)
             yield pipes.incoming, pipes.outgoing
             pipes.outgoing.close()
@@ -60,7 +60,7 @@ async def piped(process: "subprocess.Popen[bytes]", programs: Programs, noise: N
 
 
 class _Pipes:
-    """The ends of a program's three streams."""
+    """The three pipes of a program."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", noise: Noise) -> None:
         assert process.stdin is not None
@@ -76,7 +76,7 @@ class _Pipes:
         self.flushed = anyio.Event()
 
     async def read(self) -> None:
-        """Hand on what the server says, until it says nothing more, or too much."""
+        """Pass on messages until the server sends nothing more, or too much."""
         line = bytearray()
         async with self._arrived:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -87,19 +87,19 @@ class _Pipes:
                         await self._hand_on(bytes(line))
                         line = bytearray(each)
                     if self._asked > MOST_ASKED:
-                        self._noise.babble(b"(requests without end, whose answers it does not read)")
+                        self._noise.add_nonsense(b"(requests without end, whose answers it does not read)")
                         return
                     if len(line) > LARGEST or self._strange > MOST_NONSENSE:
-                        self._noise.babble(bytes(line[:400]) or b"(too many such lines)")
+                        self._noise.add_nonsense(bytes(line[:400]) or b"(too many such lines)")
                         return
 
-    async def hear(self) -> None:
-        """Keep the end of what the server complains about."""
+    async def read_errors(self) -> None:
+        """Keep the end of the error stream."""
         while piece := await _next(self._stderr):
-            self._noise.complain(piece)
+            self._noise.add_complaint(piece)
 
     async def write(self) -> None:
-        """Bring what is said to the server, until nothing more is said, or it does not listen."""
+        """Write messages to the server until none is left, or it does not read."""
         try:
             async with self._leaving:
                 async for each in self._leaving:
@@ -112,12 +112,12 @@ class _Pipes:
             self.flushed.set()
 
     def close_input(self) -> None:
-        """Let the server know that nothing more comes: most end then."""
+        """Close the input: most servers end then."""
         with contextlib.suppress(OSError):
             self._stdin.close()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         for pipe in (self._stdout, self._stderr):
             pipe.close()
         for stream in (self._arrived, self.incoming, self.outgoing, self._leaving):
@@ -130,8 +130,8 @@ class _Pipes:
             message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             self._strange += 1
-            self._noise.babble(line)
-            answered = _answered(line)
+            self._noise.add_nonsense(line)
+            answered = _find_answered_id(line)
             if answered is None:
                 return
             error = ErrorData(code=PARSE_ERROR, message="the answer is no message of the protocol")
@@ -140,22 +140,22 @@ class _Pipes:
         await self._arrived.send(message)
 
 
-class _Loose(msgspec.Struct):
+class _LooseMessage(msgspec.Struct):
     id: int | str
     method: object = None
 
 
-def _answered(line: bytes) -> int | str | None:
-    """The request that a line means to answer although it is no message; None when it answers none."""
+def _find_answered_id(line: bytes) -> int | str | None:
+    """Return the id of the request that a line answers although it is no message; None when it answers none."""
     try:
-        found = msgspec.json.decode(line, type=_Loose)
+        found = msgspec.json.decode(line, type=_LooseMessage)
     except (msgspec.DecodeError, RecursionError):
         return None
     return found.id if found.method is None else None
 
 
 async def _next(pipe: "IO[bytes]") -> bytes:
-    """The next bytes; none at the end."""
+    """Read the next bytes; none at the end."""
     while True:
         await anyio.wait_readable(pipe)
         try:

@@ -1,4 +1,4 @@
-"""One entry of a list of MCP servers: read, its variables filled in, and checked. Every error says where it stands."""
+"""Read one entry of `mcpServers`: fill its variables in and check it. Every error names file and line."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -30,25 +30,25 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class ServerSource(Struct, frozen=True, kw_only=True):
-    """One file, or whatever else names servers."""
+    """One file or other source that names servers."""
 
     scope: Scope
     servers: Mapping[str, object]
     place: Callable[[tuple[str, ...]], str]
-    """Says where the keys below the servers stand."""
+    """Returns the place of keys below the servers."""
     variables: Mapping[str, str]
     withheld: frozenset[str] = frozenset()
-    """Variables that are set and hold keys, which files of a workspace and plugins are not given."""
+    """Variables that hold keys and are withheld from files of a workspace and plugins."""
     mcpjson: bool = False
     plugin: str = ""
 
     def wrong(self, keys: tuple[str, ...], words: str) -> UserError:
-        """The error of what stands under `keys`."""
-        return UserError(f"{self.place(keys)}: {shown('.'.join((SECTION, *keys)))}: {words}")
+        """Make the error of what stands under `keys`."""
+        return UserError(f"{self.place(keys)}: {make_printable('.'.join((SECTION, *keys)))}: {words}")
 
 
 class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What may stand in an entry."""
+    """The fields of an entry."""
 
     type: str | None = None
     command: str = ""
@@ -62,13 +62,15 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_entry(source: ServerSource, name: str, said: object) -> tuple[ServerSpec, bool]:
-    """The server of an entry, and whether the entry disables it. Raise `UserError` when it cannot be used."""
+    """Return the server of an entry, and whether the entry disables it. Raise `UserError` when it cannot be used."""
     where = source.place((name,))
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise UserError(f"{where}: {shown(name)!r} cannot name a server. Use up to {LONGEST_NAME} plain characters.")
+        raise UserError(
+            f"{where}: {make_printable(name)!r} cannot name a server. Use up to {LONGEST_NAME} plain characters."
+        )
     entry = _convert(said, name, source)
     kind = _kind(entry, name, where)
-    fill = _Filling(source, name)
+    fill = _Substitution(source, name)
     wait = None if entry.timeout is None else entry.timeout / 1000
     start = _seconds(source, "MCP_TIMEOUT") or START_S
     spec = ServerSpec(
@@ -88,7 +90,7 @@ def read_entry(source: ServerSource, name: str, said: object) -> tuple[ServerSpe
 
 
 def odd_keys(said: object) -> dict[str, str]:
-    """The keys of an entry that do nothing, and words for each."""
+    """Return the keys of an entry that do nothing, with a note for each."""
     found: dict[str, str] = {}
     for key in said if isinstance(said, Mapping) else ():
         if key == "headersHelper":
@@ -98,8 +100,8 @@ def odd_keys(said: object) -> dict[str, str]:
     return found
 
 
-def shown(name: str) -> str:
-    """A name that somebody made up, fit for a terminal."""
+def make_printable(name: str) -> str:
+    """Return a name fit for a terminal."""
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name[: 2 * LONGEST_NAME])
 
 
@@ -109,16 +111,16 @@ _WITHHELD: Final = (
 )
 
 
-class _Filling(Struct, frozen=True):
-    """Fills variables in."""
+class _Substitution(Struct, frozen=True):
+    """Substitutes variables."""
 
     source: ServerSource
     server: str
     used: set[str] = field(default_factory=set)
-    """Values that were filled in and are nobody else's concern."""
+    """Secret values that were filled in."""
 
     def text(self, text: str, *keys: str) -> str:
-        """`text` with its variables. Raise `UserError` when one is not set and has no other value."""
+        """Fill the variables of `text` in. Raise `UserError` when one is not set and has no default."""
 
         def value(found: "re.Match[str]") -> str:
             name, other = found[1], found[2]
@@ -136,18 +138,18 @@ class _Filling(Struct, frozen=True):
         return filled
 
     def argv(self, entry: ServerEntry) -> tuple[str, ...]:
-        """The program and its arguments."""
+        """Return the program and its arguments."""
         return (self.text(entry.command, "command"), *(self.text(each, "args") for each in entry.args))
 
     def header(self, key: str, text: str) -> str:
-        """A header's value. Raise `UserError` when no header can have it."""
+        """Return a header's value. Raise `UserError` when no header can have it."""
         filled = self.text(text, "headers", key).strip()
         if not _HEADER.fullmatch(key) or not filled.isascii() or not filled.isprintable():
             raise self._wrong(("headers", key), "This cannot be a header.")
         return filled
 
     def env(self, entry: ServerEntry) -> dict[str, str]:
-        """The variables of a program. Raise `UserError` for a name that none can have."""
+        """Return the variables of a program. Raise `UserError` for an impossible name."""
         odd = next((key for key in entry.env if not key or "=" in key or "\0" in key), None)
         if odd is not None:
             raise self._wrong(("env", odd), "This cannot be an environment variable.")

@@ -1,4 +1,4 @@
-"""Which MCP servers a session has: what the settings, `.mcp.json`, `--mcp-config` and plugins name, by scope and by trust.
+"""Find the MCP servers of a session: those of settings, `.mcp.json`, `--mcp-config` and plugins, by scope and by trust.
 
 Of two servers with one name the whole entry of the higher scope counts: managed, flag, local, project, person, plugin. What comes with a
 workspace is held back until the workspace is trusted, and takes no name away from anybody before that. What is wrong with one entry never
@@ -18,7 +18,7 @@ from backstay.config.json_document import JsonText, is_missing
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered
 from backstay.config.trust.inventory import SERVERS
-from backstay.mcp.config.entry import SECTION, ServerSource, odd_keys, read_entry, shown
+from backstay.mcp.config.entry import SECTION, ServerSource, make_printable, odd_keys, read_entry
 from backstay.mcp.spec import Scope, ServerSpec
 from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError
@@ -30,7 +30,7 @@ _OF_WORKSPACE: Final[tuple[Scope, ...]] = ("local", "project")
 
 
 class PluginServers(Struct, frozen=True, kw_only=True):
-    """The servers of an enabled plugin, as they stand in its files."""
+    """The servers of an enabled plugin, as in its files."""
 
     plugin: str
     folder: Path
@@ -38,22 +38,22 @@ class PluginServers(Struct, frozen=True, kw_only=True):
 
 
 class ServersPlace(Struct, frozen=True, kw_only=True):
-    """Where servers are looked for."""
+    """The places that servers are read from."""
 
     layered: Layered
-    """The settings of the run, which know whether the workspace is trusted."""
+    """The settings of the run, with the trust in the workspace."""
     given: Sequence[str | Path] = ()
     """What `--mcp-config` names: files, or the JSON text itself."""
     only_given: bool = False
-    """Whether nothing else counts: `--strict-mcp-config`."""
+    """Whether only `given` counts: `--strict-mcp-config`."""
     plugins: Sequence[PluginServers] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     keys: Keys = field(default_factory=Keys)
-    """What is filled into no file of a workspace or a plugin."""
+    """Keys that are filled into no file of a workspace or a plugin."""
 
 
 class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that is not used although nothing is wrong with it."""
+    """A server that is not used although its entry is valid."""
 
     name: str
     why: str
@@ -64,17 +64,17 @@ class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServersFound(Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """The servers that were found."""
 
     specs: tuple[ServerSpec, ...] = ()
     problems: tuple[str, ...] = ()
-    """What cannot be used, each with its file and line."""
+    """Entries that cannot be used, each with its file and line."""
     warnings: tuple[str, ...] = ()
-    """What is odd and used all the same, likewise."""
+    """Oddities of entries that are used, likewise."""
     held_back: tuple[HeldBack, ...] = ()
 
     def listing(self) -> list[dict[str, object]]:
-        """All of it without a secret, for people and for `--json`."""
+        """Return all servers without secrets, for people and for `--json`."""
         used: list[dict[str, object]] = [{**spec.listing(), "status": "used"} for spec in self.specs]
         held: list[dict[str, object]] = [
             {"name": each.name, "source": each.place, "status": "held back", "why": each.why} for each in self.held_back
@@ -83,18 +83,18 @@ class ServersFound(Struct, frozen=True, kw_only=True):
 
 
 def read_given(given: str | Path) -> JsonText:
-    """The JSON that `--mcp-config` names, or is. Raise `UserError` when it is none."""
+    """Return the JSON that `--mcp-config` names, or is. Raise `UserError` when it is none."""
     inline = isinstance(given, str) and given.lstrip().startswith("{")
     return _inline(str(given)) if inline else JsonText.read(Path(given).expanduser())
 
 
 def read_servers(place: ServersPlace) -> ServersFound:
-    """Read every file that names servers. Never raises for what stands in one of them."""
-    return _Reading(place).all()
+    """Read every file that names servers. Errors in a file become problems."""
+    return _Reader(place).all()
 
 
-class _Reading:
-    """One reading of all files."""
+class _Reader:
+    """Reads all files once."""
 
     def __init__(self, place: ServersPlace) -> None:
         self._place = place
@@ -102,7 +102,7 @@ class _Reading:
         self._warnings: list[str] = []
         self._held: list[HeldBack] = []
         self._trust = place.layered.trust
-        self._careful = place.keys.without(place.environment)
+        self._without_keys = place.keys.without(place.environment)
 
     def all(self) -> ServersFound:
         found: dict[str, ServerSpec] = {}
@@ -125,7 +125,7 @@ class _Reading:
     # --- sources ---------------------------------------------------------------------------------------------------------------------
 
     def _sources(self) -> Iterator[ServerSource]:
-        yield from (source for given in self._place.given for source in self._given(given))
+        yield from (source for given in self._place.given for source in self._read_given_source(given))
         for file in self._place.layered.files:
             if not self._place.only_given or file.place.source == "managed":
                 yield from self._of_settings(file)
@@ -133,14 +133,14 @@ class _Reading:
             return
         yield from self._of_project()
         for each in self._place.plugins:
-            own = {**self._careful, **dict.fromkeys(_ROOTS, str(each.folder))}
-            where = _always(str(each.folder))
+            own = {**self._without_keys, **dict.fromkeys(_ROOTS, str(each.folder))}
+            where = _constant_place(str(each.folder))
             kept = self._withheld(own)
             yield ServerSource(
                 scope="plugin", servers=each.servers, place=where, variables=own, withheld=kept, plugin=each.plugin
             )
 
-    def _given(self, given: str | Path) -> Iterator[ServerSource]:
+    def _read_given_source(self, given: str | Path) -> Iterator[ServerSource]:
         try:
             yield self._source(read_given(given), "flag", self._place.environment)
         except UserError as exc:
@@ -148,23 +148,23 @@ class _Reading:
 
     def _of_settings(self, file: LayerFile) -> Iterator[ServerSource]:
         scope: Scope = msgspec.convert(file.place.source, Scope)
-        if file.text is None or SECTION not in _decoded(file.text):
+        if file.text is None or SECTION not in _members_of(file.text):
             return
-        variables = self._careful if scope in _OF_WORKSPACE else self._place.environment
+        variables = self._without_keys if scope in _OF_WORKSPACE else self._place.environment
         try:
             yield self._source(file.text, scope, variables)
         except UserError as exc:
             self._problems.append(str(exc))
 
     def _of_project(self) -> Iterator[ServerSource]:
-        """The project's `.mcp.json`: the very bytes that were looked at when the workspace was judged, or nothing."""
+        """Read the project's `.mcp.json`: the very bytes that trust was given to, or none."""
         path = Path(self._trust.root) / SERVERS
         judged = self._trust.survey.seen.get(f"servers:{SERVERS}")
         if judged is None or is_missing(path):
             return
         try:
             text = JsonText.read(path)
-            source = self._source(text, "project", self._careful, mcpjson=True)
+            source = self._source(text, "project", self._without_keys, mcpjson=True)
         except UserError as exc:
             self._problems.append(str(exc))
             return
@@ -176,7 +176,7 @@ class _Reading:
     def _source(
         self, text: JsonText, scope: Scope, variables: Mapping[str, str], *, mcpjson: bool = False
     ) -> ServerSource:
-        said = _decoded(text)
+        said = _members_of(text)
         above = (SECTION,) if SECTION in said else ()
         servers = said.get(SECTION, said if mcpjson or scope == "flag" else {})
         if not isinstance(servers, Mapping):
@@ -222,7 +222,7 @@ class _Reading:
                 yield spec
 
     def _hold(self, source: ServerSource, name: str, why: str) -> None:
-        self._held.append(HeldBack(name=shown(name), why=why, place=source.place((name,))))
+        self._held.append(HeldBack(name=make_printable(name), why=why, place=source.place((name,))))
 
     def _why_not(self, source: ServerSource, name: str) -> str:
         if source.scope in _OF_WORKSPACE and not self._trust.trusted:
@@ -241,11 +241,13 @@ class _Reading:
         if source.scope in _OF_WORKSPACE and not self._trust.trusted:
             return
         for key, words in odd_keys(said).items():
-            self._warnings.append(f"{source.place((name, key))}: {shown(f'{SECTION}.{name}.{key}')!r} {words}.")
+            self._warnings.append(
+                f"{source.place((name, key))}: {make_printable(f'{SECTION}.{name}.{key}')!r} {words}."
+            )
 
 
 def _inline(given: str) -> JsonText:
-    """JSON that stands on the command line."""
+    """Read JSON given on the command line."""
     text = JsonText(Path("--mcp-config"), given.encode("utf-8", "replace"))
     try:
         msgspec.json.decode(text.content, type=dict[str, object])
@@ -254,10 +256,10 @@ def _inline(given: str) -> JsonText:
     return text
 
 
-def _always(place: str) -> Callable[[tuple[str, ...]], str]:
+def _constant_place(place: str) -> Callable[[tuple[str, ...]], str]:
     return lambda _: place
 
 
-def _decoded(text: JsonText) -> Mapping[str, object]:
+def _members_of(text: JsonText) -> Mapping[str, object]:
     found: dict[str, object] = msgspec.json.decode(text.content, type=dict[str, object])
     return found

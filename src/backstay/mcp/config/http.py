@@ -1,4 +1,4 @@
-"""MCP servers that have an address, reached through the guard of what goes out.
+"""HTTP clients of MCP servers, guarded: the guard uses one HTTP package, the official MCP client another.
 
 The guard speaks one HTTP package and the official client of MCP another, so requests are carried over and answers back.
 """
@@ -20,7 +20,7 @@ LARGEST_ANSWER: Final = 32 * 1024 * 1024
 """Bytes of an answer that is no stream of events; of those, each event has its own bound."""
 
 
-def guarded_client(spec: ServerSpec, noise: Noise) -> httpx2.AsyncClient:
+def make_client(spec: ServerSpec, noise: Noise) -> httpx2.AsyncClient:
     """Make a client of the kind that the official package wants, all of whose requests are judged."""
     carrier = _Carrier(egress_for(spec).client(), noise)
     return httpx2.AsyncClient(
@@ -29,7 +29,7 @@ def guarded_client(spec: ServerSpec, noise: Noise) -> httpx2.AsyncClient:
 
 
 def egress_for(spec: ServerSpec) -> Egress:
-    """Say where the requests of one server may go: to its own host.
+    """Limit where the requests of one server may go: to its own host.
 
     An address of one's own network is reached when the person wrote it down. One that came with a workspace or a plugin reaches public
     hosts and this very machine, nothing in between.
@@ -54,7 +54,7 @@ def _is_here(host: str) -> bool:
 
 
 class _Carrier(httpx2.AsyncBaseTransport):
-    """Sends what one package asks by the other."""
+    """Sends requests of one package by the other."""
 
     def __init__(self, client: httpx.AsyncClient, noise: Noise) -> None:
         self._client = client
@@ -84,7 +84,7 @@ class _Carrier(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The bytes of an answer, counted."""
+    """The counted bytes of an answer."""
 
     def __init__(self, answer: httpx.Response, most: int | None) -> None:
         self._answer = answer

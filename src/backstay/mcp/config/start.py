@@ -1,4 +1,4 @@
-"""MCP servers put to work for a session: their programs started as Backstay starts programs, their addresses reached through the guard.
+"""Start the MCP servers of a session: programs, guarded addresses, and the store of approved tools.
 
 A server that is a program runs as the person, with the person's rights, outside the walls that stand around commands: it is as trusted as
 the file that names it. It gets a clean environment, no shell, a process group of its own, and ends with the session.
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from backstay.config.private_file import Book
 from backstay.config.trust.hook_commands import command_text
 from backstay.config.trust.inventory import drifted
 from backstay.config.trust.own_runs import OwnRun, OwnRuns
+from backstay.mcp.catalog import Drift, drift, pins
 from backstay.mcp.dependencies import Dependencies, Noise, Programs
-from backstay.mcp.pin_store import PinStore
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.runtime.barrier import run_guarded
@@ -25,19 +26,20 @@ from backstay.tools.files.media_type import image_type
 from backstay.tools.output import BoundedText, Keep, shown_in_part
 from backstay.tools.shell.processes import KILL_S, RUN_VARIABLE, end_group, end_run, prepare_program, wait_for
 from backstay.version import VERSION
+from backstay.vocab.specs import ToolSpec
 
 if TYPE_CHECKING:
     import httpx2
 
 GRACE_S: Final = 0.5
-"""How long a server may take to end by itself when its input is closed."""
+"""Seconds that a server may take to end by itself when its input is closed."""
 KEPT_VARIABLES: Final = frozenset(
     (
         "HOME LANG LANGUAGE LOGNAME NODE_EXTRA_CA_CERTS PATH SHELL SSL_CERT_DIR SSL_CERT_FILE TERM TMPDIR TZ USER "
         "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR XDG_STATE_HOME"
     ).split()
 )
-"""What of our environment a server's program gets, and `LC_...`. Whatever else it needs stands in its entry."""
+"""Variables of our environment that a server's program gets, and `LC_...`. Others stand in its entry."""
 
 
 def session_servers(
@@ -53,29 +55,31 @@ def session_servers(
     environment: Mapping[str, str] = os.environ,
     programs: Programs | None = None,
 ) -> Servers:
-    """The servers of a session that works in `cwd`, not connected yet.
+    """Return the servers of a session that works in `cwd`, not connected yet.
 
     `data` is the data folder with the book of approved tools; None approves all, for tests and for sessions that are kept nowhere.
     `keep` puts long outputs away. `log` takes what servers log, `on_change` the name of a server whose offers have changed, `on_wait` a
     sentence about servers that are slow to answer. `programs` starts servers' programs otherwise than here, behind walls for instance.
     """
-    means = Dependencies(
+    dependencies = Dependencies(
         programs=programs or ServerPrograms(),
-        http=_client,
+        http=_make_client,
         cwd=cwd,
-        shorten=_shortening(keep),
+        shorten=_shorten_with(keep),
         image_type=image_type,
         roots=roots or (cwd,),
         environment=clean_environment(environment),
         log=log,
-        guard=_guarded,
+        guard=_run_unstopped,
         version=VERSION,
     )
-    return Servers(specs, means, pins=None if data is None else PinStore(data), on_change=on_change, on_wait=on_wait)
+    return Servers(
+        specs, dependencies, pins=None if data is None else PinStore(data), on_change=on_change, on_wait=on_wait
+    )
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What every server's program may know of our environment."""
+    """Return the variables that every server's program gets."""
     return {name: value for name, value in environment.items() if name in KEPT_VARIABLES or name.startswith("LC_")}
 
 
@@ -102,7 +106,7 @@ class ServerPrograms:
         return process
 
     async def end(self, process: "subprocess.Popen[bytes]") -> None:
-        """Let it end by itself for a moment, then stop it, and whatever it left behind."""
+        """Wait a moment for it to end by itself, then stop it with all descendants."""
         run = self._runs.pop(process.pid, "")
         with anyio.move_on_after(GRACE_S):
             await wait_for(process)
@@ -114,7 +118,7 @@ class ServerPrograms:
             await wait_for(process)
 
 
-def _shortening(keep: Keep | None) -> Callable[[str], Awaitable[str]]:
+def _shorten_with(keep: Keep | None) -> Callable[[str], Awaitable[str]]:
     async def shorten(text: str) -> str:
         bounded = BoundedText()
         bounded.add(text)
@@ -123,28 +127,28 @@ def _shortening(keep: Keep | None) -> Callable[[str], Awaitable[str]]:
     return shorten
 
 
-async def _guarded(work: Callable[[], Awaitable[None]]) -> str:
+async def _run_unstopped(work: Callable[[], Awaitable[None]]) -> str:
     fault = await run_guarded("mcp", work)
     return "" if fault is None else f"{fault.kind}: {fault.message}"
 
 
-def _client(spec: ServerSpec, noise: Noise) -> "httpx2.AsyncClient":
-    from backstay.mcp.config.http import guarded_client  # noqa: PLC0415 - only for servers that have an address
+def _make_client(spec: ServerSpec, noise: Noise) -> "httpx2.AsyncClient":
+    from backstay.mcp.config.http import make_client  # noqa: PLC0415 - only for servers that have an address
 
-    return guarded_client(spec, noise)
+    return make_client(spec, noise)
 
 
 def may_start(
     specs: Sequence[ServerSpec], held: Mapping[str, str], own: OwnRuns | None
 ) -> tuple[tuple[ServerSpec, ...], tuple[str, ...]]:
-    """The servers that may be started, and words about the others. Blocks on files.
+    """Return the servers that may be started, and notes about the others. Blocks on files.
 
     `held` are the commands of the workspace that wait for trust for this run, `own` judges those of others.
     """
     found: list[ServerSpec] = []
     notes: list[str] = []
     for spec in specs:
-        run = OwnRun() if spec.kind != "stdio" else _judged(spec, held, own)
+        run = OwnRun() if spec.kind != "stdio" else _judge(spec, held, own)
         if run.why_not:
             notes.append(f"The MCP server {spec.name!r} of {spec.place} is held: {run.why_not.rstrip('.')}.")
         else:
@@ -152,7 +156,7 @@ def may_start(
     return tuple(found), tuple(notes)
 
 
-def _judged(spec: ServerSpec, held: Mapping[str, str], own: OwnRuns | None) -> OwnRun:
+def _judge(spec: ServerSpec, held: Mapping[str, str], own: OwnRuns | None) -> OwnRun:
     if spec.scope in ("local", "project"):
         why = held.get(command_text(spec.written[0], spec.written[1:]), "")
         return OwnRun(why_not=f"it runs what cannot be followed ({why}). For this run alone: --trust" if why else "")
@@ -160,7 +164,7 @@ def _judged(spec: ServerSpec, held: Mapping[str, str], own: OwnRuns | None) -> O
 
 
 class JudgedPrograms:
-    """Starts servers' programs when the workspace is as it was when they were allowed: one that breaks is started again later."""
+    """Starts servers' programs only while the workspace is as it was when they were allowed: a broken one is started again later."""
 
     def __init__(self, programs: Programs, specs: Sequence[ServerSpec], own: OwnRuns) -> None:
         self._programs = programs
@@ -179,5 +183,27 @@ class JudgedPrograms:
         return self._programs.start(argv, cwd=cwd, env=env)
 
     async def end(self, process: subprocess.Popen[bytes]) -> None:
-        """As the programs do."""
+        """End the program."""
         await self._programs.end(process)
+
+
+class PinStore:
+    """The approved tools of each server, by the server's identity."""
+
+    def __init__(self, data: Path) -> None:
+        # a program of a session may add to it: what a new server offers when it is first seen is approved by whoever wrote it down
+        self._book = Book(data / "pins.json", dict[str, dict[str, str]], "approve your servers")
+
+    def drift(self, server: str, tools: Sequence[ToolSpec]) -> Drift:
+        """Compare a server's tools with the approved ones. Raise `UserError` when the file cannot be trusted."""
+        return drift(self._book.read().get(server, {}), tools)
+
+    def approve(self, server: str, tools: Sequence[ToolSpec]) -> None:
+        """Approve a server's tools exactly as they are."""
+        with self._book.changing() as book:
+            book[server] = pins(tools)
+
+    def forget(self, server: str) -> None:
+        """Approve nothing of a server any more."""
+        with self._book.changing() as book:
+            book.pop(server, None)
