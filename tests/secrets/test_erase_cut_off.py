@@ -76,6 +76,9 @@ class _Counted:
     def rollback(self) -> None:
         self._inner.rollback()
 
+    def backup(self, target: Db) -> None:
+        self._inner.backup(target)
+
     def close(self) -> None:
         self._inner.close()
 

@@ -99,6 +99,9 @@ class _Tapped:
     def rollback(self) -> None:
         self._inner.rollback()
 
+    def backup(self, target: Db) -> None:
+        self._inner.backup(target._inner if isinstance(target, _Tapped) else target)
+
     def close(self) -> None:
         self._inner.close()
 

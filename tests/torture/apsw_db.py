@@ -60,6 +60,12 @@ class ApswDb:
         if self._connection.in_transaction:
             self.execute("ROLLBACK")
 
+    def backup(self, target: Db) -> None:
+        """Copy all of the database into the one of `target`."""
+        assert isinstance(target, ApswDb)
+        with target._connection.backup("main", self._connection, "main") as copying:
+            copying.step()
+
     def close(self) -> None:
         """Let go of the file."""
         try:

@@ -57,6 +57,12 @@ def _opened(path: str, flags: int) -> int:
     return handle
 
 
+def free_space(path: str | Path) -> int:
+    """Return how many bytes this user may still write to the disk of `path`. Raise `OSError` when nobody knows."""
+    disk = os.statvfs(os.path.dirname(path) or ".")
+    return disk.f_bavail * disk.f_frsize
+
+
 def full(path: str | Path) -> StoreFull:
     """The error for a disk without space."""
     return StoreFull(

@@ -34,6 +34,14 @@ def hint_extra(extra: str) -> str:
     return hint_package(f"-e {shlex.quote(f'{root}[{extra}]')}" if root else shlex.quote(f"backstay[{extra}]"))
 
 
+def hint_upgrade(version: str = "") -> str:
+    """Return the command that brings in at least `version` of this program; its newest one without a version."""
+    root = find_checkout()
+    if root:
+        return f"git -C {shlex.quote(str(root))} pull"
+    return hint_package(shlex.quote(f"backstay>={version}") if version else "--upgrade backstay")
+
+
 def hint_package(arguments: str) -> str:
     """Return the command that installs a package where this program is installed, with or without pip there."""
     python = shlex.quote(sys.executable)

@@ -3,7 +3,6 @@
 Everything above speaks `Db` and `DbError` only, so that a test can put a connection of its own underneath.
 """
 
-import os
 import sqlite3
 import time
 from collections import deque
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 from urllib.parse import quote
 
-from backstay.stores.disk_errors import full, is_read_only, read_only
+from backstay.stores.disk_errors import free_space, full, is_read_only, read_only
 from backstay.stores.sqlite.files import Library, claim
 from backstay.vocab.errors import BackstayError, LogDamaged, StoreError, StoreReadOnly, StoreUnavailable
 
@@ -47,6 +46,9 @@ class Db(Protocol):
 
     def rollback(self) -> None:
         """Forget the transaction; nothing happens when there is none."""
+
+    def backup(self, target: "Db") -> None:
+        """Copy all of the database into the empty one of `target`, a connection of the same kind."""
 
     def close(self) -> None:
         """Let go of the file."""
@@ -126,6 +128,15 @@ class StdlibDb:
         """Forget the transaction; nothing happens when there is none."""
         if self._connection.in_transaction:
             self.execute("ROLLBACK")
+
+    def backup(self, target: Db) -> None:
+        """Copy all of the database into the empty one of `target`, a connection of the same kind."""
+        if not isinstance(target, StdlibDb):
+            raise TypeError(f"{type(target).__name__} is a connection of another kind")
+        try:
+            self._connection.backup(target._connection)
+        except self._error as exc:
+            raise _error(exc) from exc
 
     def close(self) -> None:
         """Let go of the file."""
@@ -207,10 +218,9 @@ def explain(error: DbError, path: str) -> StoreError:
 def _no_space(path: str) -> bool:
     """Whether the disk of `path` is full: SQLite reports a shared-memory file that it cannot grow as a plain I/O error."""
     try:
-        disk = os.statvfs(os.path.dirname(path) or ".")
+        return free_space(path) < SPARE
     except OSError:
         return False
-    return disk.f_bavail * disk.f_frsize < SPARE
 
 
 class Readers:

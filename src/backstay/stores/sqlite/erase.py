@@ -10,12 +10,13 @@ from typing import Final
 
 from backstay.logic.secrets.rewrite import Change, as_text, changed_bytes
 from backstay.logic.state.outline import project
+from backstay.stores.disk_errors import explain_os
 from backstay.stores.rewritable import ChangedPast
 from backstay.stores.sqlite.connection import Db
 from backstay.stores.sqlite.files import BlobFiles, aside_files
 from backstay.stores.sqlite.log import CHUNK, check_writer, decode_lines, is_cited, key, lines_after, put_meta, refer
 from backstay.stores.sqlite.open import DatabaseFile
-from backstay.stores.sqlite.schema import set_value, value
+from backstay.stores.sqlite.schema import remove_copies, set_value, value
 from backstay.system.files import change_files
 from backstay.vocab.errors import LogDamaged, StoreUnavailable
 from backstay.vocab.specs import Lease, SessionMeta
@@ -111,7 +112,11 @@ def drop_strays(db: Db, files: BlobFiles) -> None:
 
 
 def write_anew(place: DatabaseFile) -> None:
-    """Write the whole database again without free pages, and empty the write-ahead log."""
+    """Write the whole database again without free pages, empty the write-ahead log, and remove the copies that upgrades kept."""
+    try:
+        remove_copies(place.path)
+    except OSError as exc:
+        raise explain_os(exc, place.path) from exc
     db = place.open_to_write()
     try:
         db.execute("PRAGMA secure_delete=ON")

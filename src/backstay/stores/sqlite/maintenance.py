@@ -110,7 +110,7 @@ def bury(db: Db, session: str, path: Path | None) -> int | None:
     db.execute("DELETE FROM snapshots WHERE session = ?", (num,))
     if path is not None:
         forget_aside(path, session)
-    elif db.execute("SELECT 1 FROM sqlite_master WHERE name = 'damaged'"):
+    else:
         db.execute("DELETE FROM damaged WHERE session = ?", (session,))
     return int(num)
 
@@ -139,7 +139,6 @@ def sweep(db: Db, files: BlobFiles) -> bool:
 def _put_aside(db: Db, path: Path | None, session: str, seq: int, lines: list[bytes]) -> str:
     if path is not None:
         return repr(str(set_aside(path, session, seq, lines)))
-    db.execute("CREATE TABLE IF NOT EXISTS damaged (session TEXT NOT NULL, seq INTEGER NOT NULL, line BLOB NOT NULL)")
     db.executemany("INSERT INTO damaged VALUES (?, ?, ?)", [(session, seq + n, line) for n, line in enumerate(lines)])
     return "the table 'damaged' of the store"
 

@@ -12,8 +12,8 @@ from backstay.stores.disk_errors import FORBIDDEN, explain_os
 from backstay.stores.sqlite.cipher import Cipher, fetch_key, needs_key, wrong_key
 from backstay.stores.sqlite.connection import Access, Connect, Db, DbError, Synchronous, explain, open_writer, patiently
 from backstay.stores.sqlite.files import beside, check_local, held_by_other, locked, make_file
-from backstay.stores.sqlite.schema import SCHEMA, is_empty, newer, not_ours, schema_of, set_up
-from backstay.vocab.errors import StoreError, StoreReadOnly, StoreUnavailable
+from backstay.stores.sqlite.schema import SCHEMA, is_empty, newer, not_ours, read_version, schema_of, set_up, upgrade
+from backstay.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 _LOOKS: Final = 4
 """How often a first page is read before it is believed to be wrong: another process may just be writing it."""
@@ -51,7 +51,8 @@ def prepare(
 ) -> DatabaseFile:
     """Check the store at `path`, making it when it is missing and there is a name for a `new` one.
 
-    One that cannot be written for its permissions or its newer schema is opened for reading. `key` says where the key of
+    One that cannot be written for its permissions or its newer schema, and an older one that cannot be upgraded now, is opened for
+    reading. `key` says where the key of
     an encrypted one is; then SQLCipher opens it, and `connect` is not used.
     """
     path = path.expanduser().resolve()  # two names of one file must share its lock and its blobs
@@ -128,14 +129,20 @@ def _for_writing(path: Path, connect: Connect, synchronous: Synchronous, new: st
     try:
         found = schema_of(db)
         if found > SCHEMA:
-            return _for_reading(path, connect, newer(str(path), found))
+            return _for_reading(path, connect, newer(str(path), found, read_version(db)))
         if not found and not is_empty(db):
             raise not_ours(str(path))
         if not found:
             set_up(db, new)
-        return DatabaseFile(path=path, identity=_identity(db), connect=connect, synchronous=synchronous)
+        identity = _identity(db)
     finally:
         db.close()
+    if 0 < found < SCHEMA:
+        try:
+            upgrade(path, connect)
+        except (StoreFull, StoreUnavailable) as refusal:
+            return _for_reading(path, connect, refusal)
+    return DatabaseFile(path=path, identity=identity, connect=connect, synchronous=synchronous)
 
 
 def _for_reading(path: Path, connect: Connect, refusal: StoreError) -> DatabaseFile:
