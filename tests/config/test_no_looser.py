@@ -121,7 +121,7 @@ def test_what_the_machines_file_settles_stays_settled(world: World) -> None:
 
     found = again(world, before)
 
-    assert (found.mode, found.mode_source, found.origins["mode"]) == ("plan", "managed", str(world.managed))
+    assert (found.mode, found.mode_source, found.mode_file) == ("plan", "managed", str(world.managed))
     assert found.bypass_forbidden == str(world.managed)
 
 

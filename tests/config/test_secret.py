@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backstay.config.mask import HIDDEN, masked
+from backstay.config.mask import HIDDEN, mask
 from backstay.config.model_finder import Finder
 from backstay.config.provider_profiles import Profile
 from backstay.config.secret import Secret
@@ -96,31 +96,31 @@ def test_what_is_shown_of_settings_has_no_secret() -> None:
         "options": {"headers": [plain]},
     }
 
-    assert masked(("providers", "p"), profile) == {
+    assert mask(("providers", "p"), profile) == {
         "type": "google",
         "apiKey": HIDDEN,
         "headers": {"X": HIDDEN, "Y": "$ENV:Y"},
         "options": {"headers": [HIDDEN]},
     }
-    assert masked(("env",), {"A": plain, "PIN": 1234}) == {"A": HIDDEN, "PIN": HIDDEN}
+    assert mask(("env",), {"A": plain, "PIN": 1234}) == {"A": HIDDEN, "PIN": HIDDEN}
     server = {"command": "serve", "args": ["--port"], "env": {"KEY": plain}, "headers": {"Z": "$KEYRING:a/b"}}
     shown = {**server, "env": {"KEY": HIDDEN}}
-    assert masked(("mcpServers",), {"s": server}) == {"s": shown}
-    assert plain not in str(masked((), {"provider": {"api_key": plain}, "mcpServers": {"t": {"env": {"A": plain}}}}))
+    assert mask(("mcpServers",), {"s": server}) == {"s": shown}
+    assert plain not in str(mask((), {"provider": {"api_key": plain}, "mcpServers": {"t": {"env": {"A": plain}}}}))
 
 
 def test_what_a_program_is_started_with_and_what_nobody_knows_is_shown_without_secrets_too() -> None:
     started = {"command": "serve", "args": ["--port", "80", "--api-key", "plain", "-v"], "url": "https://x"}
     hook = [{"hooks": [{"type": "http", "url": "https://x", "headers": {"X-Team": "plain"}}]}]
 
-    assert masked(("mcpServers", "s"), started) == {**started, "args": ["--port", "80", "--api-key", HIDDEN, "-v"]}
-    assert masked(("hooks", "PreToolUse"), hook) == [
+    assert mask(("mcpServers", "s"), started) == {**started, "args": ["--port", "80", "--api-key", HIDDEN, "-v"]}
+    assert mask(("hooks", "PreToolUse"), hook) == [
         {"hooks": [{"type": "http", "url": "https://x", "headers": {"X-Team": HIDDEN}}]}
     ]
-    assert masked(("providers", "p", "options"), {"user": "plain"}) == {"user": HIDDEN}
-    assert masked(("nobodys",), {"apiKey": "plain", "deep": [{"password": "plain"}], "size": 3}) == {
+    assert mask(("providers", "p", "options"), {"user": "plain"}) == {"user": HIDDEN}
+    assert mask(("nobodys",), {"apiKey": "plain", "deep": [{"password": "plain"}], "size": 3}) == {
         "apiKey": HIDDEN,
         "deep": [{"password": HIDDEN}],
         "size": 3,
     }
-    assert masked(("nobodys", "t", "token"), "plain") == HIDDEN
+    assert mask(("nobodys", "t", "token"), "plain") == HIDDEN

@@ -148,7 +148,7 @@ def test_of_single_values_the_highest_counts_and_its_file_is_known(world: World)
     assert found.settings.retries is None
     assert found.env == {"A": "3", "B": "2", "C": "3"}
     project, person = str(places["project"]), str(places["person"])
-    assert found.origins == {
+    assert {each.key: each.file for each in found.entries if each.counts} == {
         "chat.max_messages": project,
         "chat.default_model": person,
         "env.A": project,
@@ -171,7 +171,7 @@ def test_allowed_commands_of_all_layers_are_gathered(world: World) -> None:
     world.write(world.config, {"chat": {"allowed_commands": ["make", "git status"]}})
     world.write(".backstay/settings.json", {"chat": {"allowed_commands": ["npm test", "make"]}})
 
-    assert world.read(trust=True).settings.chat.allowed_commands == ("make", "git status", "npm test")
+    assert world.read(trust=True).settings.chat.allowed_commands == ("npm test", "make", "git status")
     assert world.read(trust=False).settings.chat.allowed_commands == ("make", "git status")
 
 

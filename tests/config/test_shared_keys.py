@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.json_document import MOST_TOLD, MOST_WARNINGS
-from backstay.config.layers import Layered
-from backstay.config.mcp_section import ProjectServers
+from backstay.config.json_document import MOST_TOLD
+from backstay.config.layers import Layered, ProjectServers
 from backstay.config.settings import Settings
 from backstay.mcp.config.files import ServersPlace, read_servers
 from backstay.mcp.spec import ServerSpec
@@ -160,14 +159,16 @@ def test_servers_of_the_project_are_wanted_by_name_or_all_and_a_no_of_anybody_ho
 
 
 def test_a_wrong_value_in_another_programs_file_is_left_out_with_a_warning(world: World) -> None:
-    path = world.write(world.home / ".claude/settings.json", {"language": 3, "model": "a:b", "enabledPlugins": []})
+    path = world.write(
+        world.home / ".claude/settings.json", {"language": 3, "model": "a:b", "enabledMcpjsonServers": "x"}
+    )
 
     found = world.read()
 
     assert (found.settings.language, found.settings.model) == ("", "a:b")
     assert sorted(words.partition(" Expected")[0] for words in found.warnings) == [
         f"{path}:2: language:",
-        f"{path}:4: enabledPlugins:",
+        f"{path}:4: enabledMcpjsonServers:",
     ]
 
 
@@ -198,7 +199,7 @@ def test_a_thousand_unknown_keys_are_a_few_warnings(world: World) -> None:
 
     found = world.read()
 
-    assert len(found.warnings) == MOST_WARNINGS + 1
+    assert len(found.warnings) == 20 + 1
     assert max(map(len, found.warnings)) < 600
     assert found.settings.chat == Settings().chat
 
@@ -216,7 +217,7 @@ def test_a_thousand_things_that_are_wrong_are_not_a_thousand_warnings(world: Wor
 
     assert len(found.settings.providers) == 900
     assert f"{path}:3: 'permissions.allow' has 880 more that allow nothing." in found.warnings
-    assert len(found.warnings) == MOST_WARNINGS + 1 + MOST_TOLD + 1
+    assert len(found.warnings) == 20 + 1 + MOST_TOLD + 1
 
 
 def test_the_line_is_that_of_the_key_and_not_of_one_that_looks_like_it(world: World) -> None:
@@ -306,6 +307,6 @@ def test_a_key_that_nobody_knows_in_another_programs_file_is_told_and_one_that_i
     )
 
     assert world.read().warnings == (
-        f"{path}:6: 'permissions.x' is not a setting that this version knows; it is left out.",
         f"{path}:4: 'enabledPlugin' is not a setting that this version knows (did you mean 'enabledPlugins'?); it is left out.",
+        f"{path}:6: 'permissions.x' is not a setting that this version knows; it is left out.",
     )

@@ -164,7 +164,7 @@ def test_config_show_says_what_counts_where_it_comes_from_and_what_is_left_out(d
         ("ask", "WebFetch", "person"),
     ]
     assert (before["mode"], before["hooks"], before["env"]) == ("acceptEdits", [], ["MY_TOKEN"])
-    assert before["origins"]["retries"] == str(own)
+    assert [each["file"] for each in before["values"] if each["key"] == "retries"] == [str(own)]
     assert before["settings"]["providers"] == {
         "house": {"type": "openai-chat", "base_url": "https://llm.example.org/v1", "model": ""}
     }

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
 from backstay.checkpoints.points import Point
 from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, ignored, look_at
-from backstay.config.settings import config_dir
+from backstay.config.locations import config_dir
 from backstay.logic.state.content import digest, replace_surrogates
 from backstay.runtime.file_keeper import Ready
 from backstay.runtime.services import Performer, Services

@@ -10,10 +10,10 @@ from backstay.cli import output
 from backstay.cli.trust import here, legible, shown, trust_object
 
 if TYPE_CHECKING:
+    from backstay.config.entries import SettingsEntry
     from backstay.config.layer_file import LayerFile
     from backstay.config.layers import Layered
     from backstay.config.locations import SettingsFile
-    from backstay.config.provenance import Entry
     from backstay.instructions import InstructionInputs, Instructions, Part
     from backstay.vocab.rules import Rule
 
@@ -134,7 +134,7 @@ def _tell_why(found: "Layered", key: str, *, as_json: bool) -> int:
     return 0
 
 
-def _entry(entry: "Entry") -> dict[str, object]:
+def _entry(entry: "SettingsEntry") -> dict[str, object]:
     return {
         "key": legible(entry.key),
         "value": _clean(entry.value),
@@ -146,7 +146,7 @@ def _entry(entry: "Entry") -> dict[str, object]:
     }
 
 
-def _assigned(entry: "Entry") -> str:
+def _assigned(entry: "SettingsEntry") -> str:
     import msgspec
 
     value = entry.value if isinstance(entry.value, str) else msgspec.json.encode(entry.value).decode()
@@ -177,7 +177,6 @@ def _object(found: "Layered") -> dict[str, object]:
         "env": sorted(found.env),
         "folders": found.folders,
         "settings": _values(found),
-        "origins": dict(found.origins),
         "values": [_entry(each) for each in found.entries],
         "trust": trust_object(found.trust),
         "warnings": (*found.warnings, *filter(None, (found.notice, problem))),
@@ -198,7 +197,7 @@ def _chosen(found: "Layered") -> tuple[dict[str, str] | None, str]:
 
 def _values(found: "Layered") -> dict[str, object]:
     """The settings, without what only a provider may see."""
-    from backstay.config.mask import masked_query
+    from backstay.config.mask import mask_query
 
     said = found.settings
     return {
@@ -207,7 +206,7 @@ def _values(found: "Layered") -> dict[str, object]:
         },
         "models": sorted(said.models),
         "providers": {
-            name: {"type": each.type, "base_url": shown(masked_query(each.base_url)), "model": each.model}
+            name: {"type": each.type, "base_url": shown(mask_query(each.base_url)), "model": each.model}
             for name, each in said.providers.items()
         },
         "fallback": said.fallback,
@@ -223,7 +222,7 @@ def _lines(found: "Layered") -> Iterator[str]:
     if not found.files:
         yield "  none"
     yield f"\nWorkspace: {legible(found.trust.root)}, {found.trust.state}"
-    yield f"Mode: {found.mode or 'default'}{_from(found, 'mode')}"
+    yield f"Mode: {found.mode or 'default'}{f'  ({legible(found.mode_file)})' if found.mode_file else ''}"
     model, _ = _chosen(found)
     yield f"Model: {model['name']}  ({model['because']})" if model else "Model: none; give one with --model"
     for title, rows in _parts(found).items():
@@ -233,12 +232,10 @@ def _lines(found: "Layered") -> Iterator[str]:
 
 
 def _parts(found: "Layered") -> dict[str, list[str]]:
-    from backstay.config.provenance import ELSEWHERE
+    from backstay.config.entries import ELSEWHERE, UNTRUSTED
 
     counted = [each for each in found.entries if each.counts]
-    held = [
-        each for each in found.entries if not each.counts and each.reason.startswith("the workspace is not trusted")
-    ]
+    held = [each for each in found.entries if not each.counts and each.reason.startswith(UNTRUSTED)]
     others = [each for each in found.entries if each.reason == ELSEWHERE]
     defaults = [each for each in found.why("permissions.allow") if each.source == "default"]
     rules = [each for each in (*counted, *defaults) if each.key in _RULES]
@@ -259,12 +256,8 @@ _RULES = {f"permissions.{decision}": decision for decision in ("deny", "ask", "a
 _ELSEWHERE_TOLD = (*_RULES, "hooks.", "env.")
 
 
-def _at(entry: "Entry") -> str:
+def _at(entry: "SettingsEntry") -> str:
     return f"  ({legible(entry.place)})" if entry.file else ""
-
-
-def _from(found: "Layered", name: str) -> str:
-    return f"  ({legible(found.origins[name])})" if name in found.origins else ""
 
 
 def _state(file: "LayerFile", found: "Layered") -> str:

@@ -105,7 +105,7 @@ def check_program(here: Here) -> Iterator[Finding]:
 
 def check_folders(here: Here) -> Iterator[Finding]:
     """Where sessions and settings are, and who else can read them."""
-    from backstay.config.settings import config_dir
+    from backstay.config.locations import config_dir
     from backstay.sandbox.folders import data_dir
 
     for name, folder in (("data", data_dir()), ("settings", config_dir())):

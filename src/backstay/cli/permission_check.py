@@ -12,8 +12,8 @@ from backstay.cli.output import escape_terminal, say, warn
 from backstay.cli.permission_cases import printed
 from backstay.cli.permissions import granted_here
 from backstay.config.json_document import JsonText
+from backstay.config.locations import config_dir
 from backstay.config.permissions_section import unknown_permissions
-from backstay.config.settings import config_dir
 from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.lint import Complaint, command_kinds, lint_rules
@@ -151,7 +151,7 @@ def _lint(path: Path) -> Iterator[_Found]:
     try:
         text = JsonText.read(path)
         settings = msgspec.json.decode(text.content, type=_Settings)
-        content = msgspec.json.decode(text.content, type=dict[str, msgspec.Raw])
+        content = text.parse()
     except (UserError, ValueError, RecursionError) as exc:
         why = re.sub(rf"^{re.escape(file)}:(\d+)", r"line \1", str(exc))
         words = f"the file cannot be read, and its denials with it: {why}"

@@ -14,10 +14,9 @@ from msgspec import Struct
 
 from backstay.config.former_keys import holds_key, move_key
 from backstay.config.json_document import LARGEST, read_regular
-from backstay.config.locations import MANAGED, claude_dir, data_folder, home_dir
+from backstay.config.locations import MANAGED, claude_dir, config_dir, data_folder, home_dir
 from backstay.config.move_folder import Blocked, holds_sessions, move_folder, was_moved
 from backstay.config.person import require_person
-from backstay.config.settings import config_dir
 from backstay.sandbox.folders import project_root
 from backstay.stores.sqlite.cipher import SERVICE
 from backstay.vocab.errors import UserError

@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from backstay.config.key_table import nearly
 from backstay.stores.disk_errors import open_regular
 from backstay.vocab.errors import UserError
 
@@ -142,6 +141,11 @@ class JsonText(Struct, frozen=True):
         """The SHA-256 of the bytes."""
         return hashlib.sha256(self.content).hexdigest()
 
+    def parse(self) -> dict[str, object]:
+        """Return the object that stands in it."""
+        found: dict[str, object] = json.loads(self.content)
+        return found
+
     def wrong(self, keys: tuple[str, ...], words: str) -> UserError:
         """The error of what stands under `keys`."""
         named = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in ".".join(keys))
@@ -223,8 +227,6 @@ def _check(path: Path, content: bytes) -> None:
 
 
 T = TypeVar("T")
-MOST_WARNINGS: Final = 20
-"""Unknown keys of one object that are told one by one."""
 MOST_TOLD: Final = 100
 """Warnings about one file."""
 
@@ -232,13 +234,11 @@ MOST_TOLD: Final = 100
 class JsonReader:
     """The values of one file, each checked when it is asked for."""
 
-    def __init__(self, text: JsonText) -> None:
+    def __init__(self, text: JsonText, *, elsewhere: bool = False) -> None:
+        """With `elsewhere`, it is a file of another program: what is wrong there is left out with a warning."""
         self.text = text
+        self.elsewhere = elsewhere
         self.warnings: list[str] = []
-
-    def entries(self, said: Mapping[str, Raw], key: str) -> Iterator[tuple[str, Raw]]:
-        """The entries of the object under `key`; none when it is not there."""
-        yield from self.members(said[key], (key,)).items() if key in said else ()
 
     def members(self, raw: bytes | Raw, where: tuple[str, ...]) -> dict[str, Raw]:
         """An object, with its values still unread."""
@@ -256,20 +256,18 @@ class JsonReader:
         try:
             return msgspec.json.decode(raw, type=kind)
         except msgspec.ValidationError as exc:
-            words, _, inner = str(exc).partition(" - at `$")
-            keys = tuple(key for key in inner.strip("`").replace("[", ".").replace("]", "").split(".") if key)
-            raise self.text.wrong((*where, *keys), words + ".") from None
+            raise self._error(exc, where) from None
 
-    def warn_of_others(self, said: Mapping[str, Raw], known: tuple[str, ...], where: tuple[str, ...]) -> None:
-        """Warn of the keys that are not `known`, and say which ones were likely meant."""
-        others = [] if "*" in known or self._is_full() else [key for key in said if key not in known]
-        for key in others[:MOST_WARNINGS]:
-            near = nearly(key, known)
-            meant = f" (did you mean {near!r}?)" if near else ""
-            self.warn((*where, key), f"is not a setting that this version knows{meant}; it is left out")
-        if len(others) > MOST_WARNINGS:
-            more = len(others) - MOST_WARNINGS
-            self.warn((*where, others[MOST_WARNINGS]), f"and {more - 1} more are no settings that this version knows")
+    def check(self, value: object, kind: type[T], where: tuple[str, ...]) -> T:
+        """Return a decoded `value` as a `kind`. Raise `UserError` with the place when it is something else."""
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as exc:
+            raise self._error(exc, where) from None
+
+    def _error(self, problem: msgspec.ValidationError, where: tuple[str, ...]) -> UserError:
+        words, keys = explain_mismatch(problem)
+        return self.text.wrong((*where, *keys), words)
 
     def warn(self, where: tuple[str, ...], words: str, *, at: int | None = None) -> None:
         """Warn of what stands under `where`, or of one element of the list there."""
@@ -284,6 +282,12 @@ class JsonReader:
 
     def _is_full(self) -> bool:
         return len(self.warnings) >= MOST_TOLD
+
+
+def explain_mismatch(problem: msgspec.ValidationError) -> tuple[str, tuple[str, ...]]:
+    """Return what a value should have been, and the keys inside it that lead to what is wrong."""
+    words, _, inner = str(problem).partition(" - at `$")
+    return f"{words}.", tuple(key for key in re.split(r"[.\[\]]", inner.strip("`")) if key)
 
 
 def _short(words: str) -> str:

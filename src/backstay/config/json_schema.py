@@ -22,10 +22,11 @@ def settings_schema() -> Schema:
 
 
 def kind_schema(key: Key) -> Schema:
-    """The schema of one key's value."""
+    """Return the schema of one key's value; nothing about `null`, which stands for the default."""
     (found,), shared = msgspec.json.schema_components([key.kind])
     assert not shared, "the table has plain types alone"
-    return found
+    kinds = [each for each in found.get("anyOf", ()) if each != {"type": "null"}]
+    return kinds[0] if len(kinds) == 1 else found
 
 
 def kind_words(key: Key) -> str:

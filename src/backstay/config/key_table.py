@@ -18,7 +18,7 @@ Name = Annotated[str, Meta(min_length=1)]
 Tries = Annotated[int, Meta(ge=0, le=20)]
 Milliseconds = Annotated[float, Meta(gt=0, le=86_400_000)]
 TrustLevel = Literal["safe", "moderate", "full"]
-Address = Annotated[str, Meta(pattern="^https?://")]
+Address = Annotated[str, Meta(pattern="^($|https?://)")]
 Object = dict[str, Any]  # Any: the form of a type that a JSON Schema can be made of
 Objects = list[Any]  # Any: likewise
 
@@ -186,12 +186,12 @@ _CHAT: Final = Section(
     keys=(
         Key(
             name="chat.default_model",
-            kind=Name,
+            kind=Name | None,
             words="Who answers when `--model` is not given: any name that it takes.",
         ),
         Key(
             name="chat.fs_scope",
-            kind=FsScope,
+            kind=FsScope | None,
             default="`sandboxed`",
             words="How far file access is meant to reach, written into the session.",
         ),
@@ -203,26 +203,26 @@ _CHAT: Final = Section(
         ),
         Key(
             name="chat.max_messages",
-            kind=AtLeastOne,
+            kind=AtLeastOne | None,
             default="no limit",
             words="Messages that a request may hold; the oldest are left out, without a summary.",
         ),
         Key(
             name="chat.max_cost_microcents",
-            kind=Count,
+            kind=Count | None,
             default="no limit",
             words="What a session and its children may cost; a dollar is 100,000,000.",
         ),
         Key(name="chat.on_exceed", kind=OnExceed, default="`fail`", words="What happens when that is spent."),
         Key(
             name="chat.max_session_turns",
-            kind=Count,
+            kind=Count | None,
             default="50",
             words="Turns that a session may have; 0 is the default.",
         ),
         Key(
             name="chat.max_tool_turns",
-            kind=Count,
+            kind=Count | None,
             default="no limit; 6 for `local:`",
             words="Model calls in one turn; 0 is the default.",
         ),
@@ -242,7 +242,7 @@ _PROFILE: Final = (
     Key(
         name="api_key",
         also="apiKey",
-        kind=Name,
+        kind=str,
         secret=True,
         default="without a `base_url`, the type's own variable; none on this machine",
         words='Its key: `"$ENV:NAME"` reads an environment variable at each question, `"$KEYRING:SERVICE/USER"` the keyring of the '
@@ -250,7 +250,7 @@ _PROFILE: Final = (
     ),
     Key(
         name="timeout",
-        kind=Milliseconds,
+        kind=Milliseconds | None,
         default="120000",
         words="Milliseconds that an answer may be silent before the call is given up.",
     ),
@@ -262,7 +262,7 @@ _PROFILE: Final = (
     ),
     Key(
         name="headers.*",
-        kind=Name,
+        kind=str,
         secret=True,
         words="A header of each request: a text, or `$ENV:` or `$KEYRING:` as above.",
     ),
@@ -303,13 +303,13 @@ _MODELS: Final = Section(
         "models.*",
         2,
         (
-            Key(name="window", kind=AtLeastOne, words="Tokens that a request and its answer may have together."),
-            Key(name="max_output", kind=AtLeastOne, words="Tokens that an answer may have."),
+            Key(name="window", kind=AtLeastOne | None, words="Tokens that a request and its answer may have together."),
+            Key(name="max_output", kind=AtLeastOne | None, words="Tokens that an answer may have."),
             Key(name="prices.input", kind=Dollars, needed=True, words="Dollars for a million tokens in."),
             Key(name="prices.output", kind=Dollars, needed=True, words="Dollars for a million tokens out."),
-            Key(name="prices.cache_read", kind=Dollars, words="Dollars for a million tokens from the cache."),
-            Key(name="prices.cache_write", kind=Dollars, words="Dollars for a million tokens into the cache."),
-            Key(name="abilities", kind=tuple[Ability, ...], words="All that it can do."),
+            Key(name="prices.cache_read", kind=Dollars | None, words="Dollars for a million tokens from the cache."),
+            Key(name="prices.cache_write", kind=Dollars | None, words="Dollars for a million tokens into the cache."),
+            Key(name="abilities", kind=tuple[Ability, ...] | None, words="All that it can do."),
         ),
     ),
 )
@@ -321,13 +321,13 @@ _SURROUNDINGS: Final = Section(
         Key(
             name="enabledPlugins.*",
             kind=bool,
-            elsewhere="yes",
+            elsewhere="project",
             words="Whether a plugin, `name@marketplace`, is used.",
         ),
         Key(
             name="extraKnownMarketplaces.*",
             kind=Object,
-            elsewhere="yes",
+            elsewhere="project",
             words='A marketplace besides those that you added: `{"source": {...}}`.',
         ),
         Key(
@@ -411,7 +411,7 @@ _REST: Final = Section(
         ),
         Key(
             name="taskContext.dir",
-            kind=Name,
+            kind=str,
             default="`.agents/tasks`",
             words="Where tasks are kept, below the project's root.",
         ),
@@ -452,12 +452,28 @@ _BY_FIRST: Final = {
 
 def find_key(where: Sequence[str]) -> Key | None:
     """The setting that stands under `where`, by either spelling; None when there is none there."""
-    return _find(tuple(where)) if where and where[0] in _BY_FIRST and where[-1] else None
+    return _find(tuple(where)) if where and where[0] in _BY_FIRST else None
+
+
+def keys_below(where: Sequence[str]) -> tuple[Key, ...]:
+    """Return the settings that may stand in the object under `where`, at any depth."""
+    return _below(tuple(where))
 
 
 def names_below(where: Sequence[str]) -> tuple[str, ...]:
-    """What may stand in the object under `where`, in every spelling; `*` when anything may."""
-    return _below(tuple(where))
+    """Return what may stand in the object under `where`, in every spelling; `*` when anything may."""
+    size = len(where)
+    found: dict[str, None] = {}
+    for key in keys_below(where):
+        found[key.parts[size]] = None
+        if key.also and len(key.parts) == size + 1:
+            found[key.also] = None
+    return tuple(found)
+
+
+def is_shared(name: str) -> bool:
+    """Return whether a top-level key, or something below it, is read from other programs' files too."""
+    return any(key.elsewhere != "no" for key in _BY_FIRST.get(name, ()))
 
 
 def canonical(where: Sequence[str]) -> tuple[str, ...]:
@@ -477,16 +493,9 @@ def _find(where: tuple[str, ...]) -> Key | None:
 
 
 @lru_cache(maxsize=256)
-def _below(where: tuple[str, ...]) -> tuple[str, ...]:
-    size = len(where)
-    found: dict[str, None] = {}
-    for key in _BY_FIRST.get(where[0], ()) if where else KEYS:
-        parts = key.parts
-        if len(parts) > size and all(map(_fits, parts, where)):
-            found[parts[size]] = None
-            if key.also and len(parts) == size + 1:
-                found[key.also] = None
-    return tuple(found)
+def _below(where: tuple[str, ...]) -> tuple[Key, ...]:
+    candidates = _BY_FIRST.get(where[0], ()) if where else KEYS
+    return tuple(key for key in candidates if len(key.parts) > len(where) and all(map(_fits, key.parts, where)))
 
 
 def _fits(part: str, word: str) -> bool:

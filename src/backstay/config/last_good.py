@@ -13,7 +13,7 @@ from backstay.config.layer_file import LayerFile
 from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import Permissions, looser
 from backstay.config.private_file import read_private, writable_name, write_private
-from backstay.config.secret import named_keys
+from backstay.config.secret import find_named_keys
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
@@ -94,7 +94,7 @@ class LastGood:
         if is_missing(place.path):
             return ()
         try:
-            return named_keys(JsonText.read(place.path).content, own=not place.of_project, idle=True)
+            return find_named_keys(JsonText.read(place.path).parse(), own=not place.of_project, idle=True)
         except UserError as exc:
             kept = self.recall(place, str(exc))
             return () if kept is None else kept.keys

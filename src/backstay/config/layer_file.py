@@ -1,22 +1,22 @@
 """One settings file, read for safety: what it permits, which hooks it has, and what it would change or run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.config.json_document import JsonText
-from backstay.config.key_table import find_key, names_below
+from backstay.config.json_document import JsonReader, JsonText
+from backstay.config.key_table import find_key, is_shared, keys_below
 from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import LEVEL, Permissions, read_level, read_permissions, slip_words
-from backstay.config.secret import named_keys
-from backstay.config.settings_reader import SettingsReader
+from backstay.config.secret import find_named_keys
+from backstay.vocab.specs import Mode
 
 HooksSection = Mapping[str, object]
 """The `hooks` of a file, as they stand there."""
-_TOLD_APART: Final = ("permissions", "hooks", "disableAllHooks", "env", "mcpServers", LEVEL)
-"""Keys that a survey tells of by themselves; of the others it tells what they change."""
+_APART: Final = ("permissions", "hooks", "disableAllHooks", "env", "mcpServers", LEVEL)
+"""Keys that a survey lists by themselves; of the others it lists what they change."""
 
 
 class LayerFile(Struct, frozen=True, kw_only=True):
@@ -25,6 +25,8 @@ class LayerFile(Struct, frozen=True, kw_only=True):
     place: SettingsFile
     text: JsonText | None
     """None for a file that is broken: then the rest is what its last good copy said."""
+    content: Mapping[str, object] = field(default_factory=dict)
+    """The object that stands in it."""
     permissions: Permissions = field(default_factory=Permissions)
     hooks: HooksSection = field(default_factory=dict)
     hooks_off: bool = False
@@ -35,7 +37,7 @@ class LayerFile(Struct, frozen=True, kw_only=True):
     """Names of variables that hold keys."""
     warnings: tuple[str, ...] = ()
     slips: tuple[str, ...] = ()
-    """Warnings about misspelled names of what restricts: they are told of a workspace that is not trusted too."""
+    """Warnings about misspelled names of what restricts: they are shown for a workspace that is not trusted too."""
     broken: str = ""
     """What is wrong with it."""
 
@@ -44,84 +46,61 @@ class LayerFile(Struct, frozen=True, kw_only=True):
         """Where it is."""
         return str(self.place.path)
 
+    @property
+    def servers(self) -> Mapping[str, object]:
+        """The MCP servers that it names; none when that is no object."""
+        found = self.content.get("mcpServers")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def environment(self) -> Mapping[str, object] | None:
+        """The variables that it sets for the programs that tools and hooks start; None when that is no object."""
+        found = self.content.get("env", {})
+        return found if isinstance(found, dict) else None
+
+    @property
+    def changes(self) -> dict[str, object]:
+        """Everything else that waits until its workspace is trusted."""
+        shared = [key for key in self.content if self.place.family != "claude" or is_shared(key)]
+        return {key: self.content[key] for key in shared if key not in _APART and _waits(key)}
+
 
 def read_layer(place: SettingsFile) -> LayerFile:
     """Read a file that is there. Raise `UserError` when it is not certain what it denies."""
     text = JsonText.read(place.path)
-    reader = SettingsReader(text, elsewhere=place.family == "claude")
-    said, content = reader.everything(), reader.members(text.content, ())
-    if LEVEL not in said and LEVEL in content:
+    reader, content = JsonReader(text, elsewhere=place.family == "claude"), text.parse()
+    permissions = read_permissions(reader, content, source=place.source, root=place.root)
+    if LEVEL in content and reader.elsewhere:
         reader.warn(
             (LEVEL,),
             "is not read from a file of another program. Write permissions.defaultMode, or .backstay/settings.json",
         )
-    permissions = read_permissions(reader, content, source=place.source, root=place.root)
-    level = read_level(reader, said[LEVEL]) if LEVEL in said else None
-    if permissions.mode is None:
-        permissions = replace(permissions, mode=level)
+    elif LEVEL in content:
+        level = read_level(reader, content[LEVEL])
+        permissions = replace(permissions, mode=level if permissions.mode is None else permissions.mode)
     return LayerFile(
         place=place,
         text=text,
+        content=content,
         permissions=permissions,
-        hooks=reader.convert(said["hooks"], dict[str, object], ("hooks",)) if "hooks" in said else {},
-        hooks_off=reader.value_or(said, "disableAllHooks", bool, False),
-        servers_off=reader.value_or(said, "disabledMcpjsonServers", tuple[str, ...], ()),
-        keys=named_keys(text.content, own=not place.of_project),
+        hooks=reader.check(content.get("hooks", {}), dict[str, object], ("hooks",)),
+        hooks_off=reader.check(content.get("disableAllHooks", False), bool, ("disableAllHooks",)),
+        servers_off=reader.check(
+            content.get("disabledMcpjsonServers", ()), tuple[str, ...], ("disabledMcpjsonServers",)
+        ),
+        keys=find_named_keys(content, own=not place.of_project),
         warnings=tuple(reader.warnings),
         slips=tuple(slip_words(reader, content)),
     )
 
 
-def environment_of(file: LayerFile) -> dict[str, str]:
-    """The variables that a file sets for the programs that tools and hooks start. Raise `UserError` when they are none."""
-    reader, said = _said(file)
-    if reader is None or "env" not in said or (reader.elsewhere and not file.place.of_project):
-        return {}
-    found = reader.convert(said["env"], dict[str, str], ("env",))
-    for name, value in found.items():
-        if not name or "=" in name or "\0" in name + value:
-            raise reader.text.wrong(("env", name), "This cannot be an environment variable.")
-    return found
-
-
-def servers_of(file: LayerFile) -> dict[str, object]:
-    """The MCP servers that a file names, as they stand there; nothing when that cannot be read."""
-    found = _plain(file, "mcpServers")
-    return found if isinstance(found, dict) else {}
-
-
-def enabling_of(file: LayerFile) -> tuple[bool | None, tuple[str, ...]]:
-    """Whether a file wants all servers of `.mcp.json` started, None when it does not say, and those that it wants by name."""
-    reader, said = _said(file)
-    if reader is None:
-        return None, ()
-    return (
-        reader.value_or(said, "enableAllProjectMcpServers", bool, None),
-        reader.value_or(said, "enabledMcpjsonServers", tuple[str, ...], ()),
-    )
-
-
-def changes_of(file: LayerFile) -> dict[str, object]:
-    """Whatever else a file would change about how a session is held, as it stands there."""
-    _, said = _said(file)
-    return {key: _plain(file, key) for key in said if key not in _TOLD_APART and _waits(key)}
+def own_mode(files: Iterable[LayerFile]) -> Mode:
+    """Return the mode that holds without the project's files."""
+    own = (file.permissions.mode for file in files if not file.place.of_project)
+    return next((mode for mode in own if mode is not None), "default")
 
 
 def _waits(name: str) -> bool:
-    """Whether what stands under a top-level key counts only once a workspace is trusted."""
+    """Return whether what stands under a top-level key counts only once a workspace is trusted."""
     key = find_key((name,))
-    if key is not None:
-        return key.who not in ("any", "machine")
-    return bool(names_below((name,)))
-
-
-def _plain(file: LayerFile, key: str) -> object:
-    reader, said = _said(file)
-    return reader.convert(said[key], object, (key,)) if reader is not None and key in said else None
-
-
-def _said(file: LayerFile) -> tuple[SettingsReader | None, Mapping[str, Raw]]:
-    if file.text is None:
-        return None, {}
-    reader = SettingsReader(file.text, elsewhere=file.place.family == "claude")
-    return reader, reader.everything()
+    return key.who not in ("any", "machine") if key is not None else bool(keys_below((name,)))

@@ -13,15 +13,15 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from backstay.config.entries import Judgement, SettingsEntry, explain, judge, why_not
 from backstay.config.former_name import former_keys, warn_former
 from backstay.config.json_document import is_missing
+from backstay.config.key_table import find_key
 from backstay.config.last_good import LastGood
-from backstay.config.layer_file import HooksSection, LayerFile, environment_of, read_layer
+from backstay.config.layer_file import HooksSection, LayerFile, own_mode, read_layer
 from backstay.config.locations import MANAGED, SettingsFile, data_folder, home_dir, places
-from backstay.config.mcp_section import ProjectServers, project_servers
-from backstay.config.permissions_section import UnknownMode, looser
-from backstay.config.provenance import Entry, Outcome, entries_of, why
-from backstay.config.settings import Settings, settings_over
+from backstay.config.permissions_section import UnknownMode
+from backstay.config.settings import Settings, fold_settings
 from backstay.config.trust.inventory import SERVERS, WorkspaceInventory, survey
 from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust, changes
 from backstay.config.trust.warnings import exposed, held_words, left_out_words, odd_root
@@ -42,8 +42,21 @@ class HookLayer(Struct, frozen=True, kw_only=True):
     file: str
 
 
-class Layered(Struct, frozen=True, kw_only=True, dict=True):
-    """What all the settings files of a run come to."""
+class ProjectServers(Struct, frozen=True, kw_only=True):
+    """Which servers of the project's `.mcp.json` are wanted."""
+
+    every: bool = False
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    """Also those that only a project that is not trusted disables."""
+
+    def wants(self, name: str) -> bool:
+        """Return whether a server is wanted; what is disabled is not."""
+        return name not in self.disabled and (self.every or name in self.enabled)
+
+
+class Layered(Struct, frozen=True, kw_only=True):
+    """The settings of a run: what all files come to, and every value of each file."""
 
     settings: Settings
     rules: tuple[Rule, ...]
@@ -54,37 +67,32 @@ class Layered(Struct, frozen=True, kw_only=True, dict=True):
     mode: Mode | None
     """The mode that a new session begins in; None when no file says one."""
     mode_source: RuleSource | None
-    """Whose word `mode` is. One of `managed` goes before the command line."""
+    """Who wrote that. A mode of `managed` goes before the command line."""
+    mode_file: str
+    """The file that says it."""
     bypass_forbidden: str
     """The file that forbids `bypassPermissions`; empty when none does."""
     folders: tuple[str, ...]
     """Folders beside the working folder, absolute."""
     trust: WorkspaceTrust
     files: tuple[LayerFile, ...]
-    """The files that are there, highest first, counted or not: each value's source."""
-    origins: Mapping[str, str]
-    """Where a value that only one file can decide comes from: `mode`, `env.NAME`, `chat.KEY` ..."""
+    """The files that are there, highest first, counted or not."""
+    entries: tuple[SettingsEntry, ...]
+    """Every value that a file holds, counted or not, highest file first."""
     warnings: tuple[str, ...]
-    project_servers: ProjectServers = field(default_factory=ProjectServers)
-    """Which servers of the project's `.mcp.json` are wanted."""
-    outcome: Outcome = field(default_factory=Outcome)
+    project_servers: ProjectServers
     keys_beside: frozenset[str] = frozenset()
     """Names of variables that stay keys, though no file that counts names them: in those that `--bare` leaves out, and former ones."""
     fingerprint: Mapping[str, Stamp] = field(default_factory=dict)
     """The files that were looked for, as they were just before they were read."""
 
-    @functools.cached_property
-    def entries(self) -> tuple[Entry, ...]:
-        """Every value that a file says, counted or not, highest file first."""
-        return entries_of(self.files, self.outcome)
+    def why(self, key: str) -> tuple[SettingsEntry, ...]:
+        """Return where a value, such as `permissions.allow` or `chat.default_model`, comes from, and what was overridden or left out.
 
-    def why(self, key: str) -> tuple[Entry, ...]:
-        """Tell where a value, such as `permissions.allow` or `chat.default_model`, comes from, and what was overridden or left out.
-
-        Highest file first, and what holds without any file last. A section, such as `providers`, tells of everything in it. Raise
-        `UserError` for what is no setting.
+        Highest file first, and the default last. Of a section, such as `providers`, return everything in it. Raise `UserError` for
+        what is no setting.
         """
-        return why(self.entries, key)
+        return explain(self.entries, key)
 
     @property
     def notice(self) -> str:
@@ -133,15 +141,14 @@ def read_layers(
     files = tuple(_read(wanted, LastGood(data), notes))
     own = tuple(file for file in files if not file.place.of_project)
     brought = tuple(file for file in files if file.place.of_project)
-    strictest = _mode(own, "default")[0] or "default"
-    seen = survey(root, cwd, brought, own=own, home=home_dir(environment), mode=strictest, bare=bare)
+    seen = survey(root, cwd, brought, own=own, home=home_dir(environment), mode=own_mode(own), bare=bare)
     judged = _trust(TrustStore(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += odd_root(Path(seen.root), home_dir(environment))
     notes += warn_former(root, environment, bare=bare)
     beside = _keys_beside(root, wanted, LastGood(data), environment) if bare else frozenset()
     keys = beside | former_keys(environment)
-    return replace(_merged(files, judged, cwd, notes), fingerprint=seen_before, keys_beside=keys)
+    return replace(_fold(files, judged, cwd, notes), fingerprint=seen_before, keys_beside=keys)
 
 
 def _read(wanted: Sequence[SettingsFile], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
@@ -202,141 +209,74 @@ def _trust(
     return replace(found, state="changed", changed=others) if others and not found.trusted else found
 
 
-# --- putting together ----------------------------------------------------------------------------------------------------------------
+# --- what counts ---------------------------------------------------------------------------------------------------------------------
 
 
-class _Merge(Struct):
-    """What is gathered while the layers are gone through."""
-
-    notes: list[str]
-    origins: dict[str, str] = field(default_factory=dict)
-
-
-def _merged(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, notes: list[str]) -> Layered:
-    counted = tuple(file for file in files if trust.trusted or not file.place.of_project)
-    merge = _Merge(notes=notes)
+def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, notes: list[str]) -> Layered:
+    found = judge(files, trusted=trust.trusted)
     for file in files:
-        merge.notes += file.slips
-        if file in counted or file.broken:  # the rest of an untrusted workspace's file is nobody's concern
-            merge.notes += (*file.warnings, *exposed(file))
-    settings = _settings(counted, merge)
-    mode, mode_file = _mode_of_all(files, trust, merge)
+        notes += file.slips
+        if (
+            trust.trusted or not file.place.of_project or file.broken
+        ):  # the rest of an untrusted workspace's file concerns no one
+            notes += (*file.warnings, *exposed(file))
+    settings = fold_settings(found)
+    mode_file = found.mode_file
+    mode = None if mode_file is None else mode_file.permissions.mode
     forbidden = next((file.path for file in files if file.permissions.no_bypass), "")
     if mode == "bypassPermissions" and forbidden:
-        merge.notes.append(f"{forbidden} forbids bypassPermissions, so the mode is default.")
+        notes.append(f"{forbidden} forbids bypassPermissions, so the mode is default.")
         mode = "default"
-    if mode_file is not None:
-        merge.origins["mode"] = mode_file.path
-    hooks = tuple(_hooks(counted))
-    outcome = Outcome(
-        trusted=trust.trusted,
-        mode_file="" if mode_file is None else mode_file.path,
-        hook_files=frozenset(each.file for each in hooks),
-    )
+    guarded = {each.file for each in found.select("hooks.*")}
+    folders = tuple(dict.fromkeys(_folders(files, trust, cwd, notes)))
     return Layered(
         settings=settings,
         rules=tuple(dict.fromkeys(_rules(files, trust))),
-        hooks=hooks,
-        env=_env(counted, merge),
+        hooks=tuple(
+            HookLayer(section=file.hooks, source=file.place.source, root=file.place.root, file=file.path)
+            for file in files
+            if file.path in guarded
+        ),
+        env={each.where[1]: str(each.found) for each in found.select("env.*")},
         mode=mode,
         mode_source=None if mode_file is None else mode_file.place.source,
+        mode_file="" if mode_file is None else mode_file.path,
         bypass_forbidden=forbidden,
-        folders=tuple(dict.fromkeys(_folders(counted, cwd, merge))),
+        folders=folders,
         trust=trust,
         files=files,
-        origins=merge.origins,
-        project_servers=project_servers(files, counted),
-        outcome=outcome,
-        warnings=tuple(dict.fromkeys((*merge.notes, *settings.warnings))),
+        entries=tuple(found.entries),
+        project_servers=_project_servers(found),
+        warnings=tuple(dict.fromkeys((*notes, *settings.warnings))),
     )
-
-
-def _settings(counted: Sequence[LayerFile], merge: _Merge) -> Settings:
-    found = Settings()
-    for file in reversed(counted):
-        if file.text is None:
-            continue
-        before, found = found, settings_over(found, file.text, elsewhere=file.place.family == "claude")
-        merge.origins.update(dict.fromkeys(_differences(before, found), file.path))
-    return found
-
-
-def _differences(before: Settings, after: Settings) -> Iterator[str]:
-    """The names of what the second settings have otherwise."""
-    for section in ("fallback", "auto_compact", "retries", "current_provider", "model", "language"):
-        if getattr(before, section) != getattr(after, section):
-            yield section
-    for section in ("chat", "task_context", "memory"):
-        one, other = getattr(before, section), getattr(after, section)
-        yield from (f"{section}.{name}" for name in one.__struct_fields__ if getattr(one, name) != getattr(other, name))
-    for section in ("models", "providers"):
-        below = getattr(before, section)
-        yield from (f"{section}.{name}" for name, each in getattr(after, section).items() if below.get(name) != each)
 
 
 def _rules(files: Sequence[LayerFile], trust: WorkspaceTrust) -> Iterator[Rule]:
     for file in files:
-        for rule in file.permissions.rules:
-            if rule.decision != "allow" or trust.trusted or not file.place.of_project:
-                yield rule
+        yield from (rule for rule in file.permissions.rules if _is_heard(f"permissions.{rule.decision}", file, trust))
 
 
-def _mode(files: Sequence[LayerFile], usual: Mode | None) -> tuple[Mode | None, LayerFile | None]:
+def _is_heard(key: str, file: LayerFile, trust: WorkspaceTrust) -> bool:
+    row = find_key(key.split("."))
+    return row is not None and not why_not(row, file.place, trusted=trust.trusted)
+
+
+def _folders(files: Sequence[LayerFile], trust: WorkspaceTrust, cwd: Path, notes: list[str]) -> Iterator[str]:
     for file in files:
-        if file.permissions.mode is not None:
-            return file.permissions.mode, file
-    return usual, None
-
-
-def _mode_of_all(
-    files: Sequence[LayerFile], trust: WorkspaceTrust, merge: _Merge
-) -> tuple[Mode | None, LayerFile | None]:
-    """The highest layer's mode. One that comes with the workspace never asks nobody, and before trust only makes stricter."""
-    own, _ = _mode([file for file in files if not file.place.of_project], "default")
-    able: list[LayerFile] = []
-    for file in files:
-        wanted = file.permissions.mode
-        if file.place.of_project and wanted == "bypassPermissions":
-            if trust.trusted:
-                merge.notes.append(f"{file.path}: bypassPermissions cannot come with a workspace; it is left out.")
-        elif not (file.place.of_project and wanted and not trust.trusted and looser(wanted, own or "default")):
-            able.append(file)
-    return _mode(able, None)
-
-
-def _hooks(counted: Sequence[LayerFile]) -> Iterator[HookLayer]:
-    """The hooks that may run. A file may switch off its own and those of layers that it stands for, never the person's or managed ones."""
-    off = [file for file in counted if file.hooks_off]
-    for file in counted:
-        if file.hooks and not any(_switches_off(each.place, file.place) for each in off):
-            yield HookLayer(section=file.hooks, source=file.place.source, root=file.place.root, file=file.path)
-
-
-def _switches_off(switch: SettingsFile, hooks: SettingsFile) -> bool:
-    if switch.path == hooks.path or switch.source == "managed":
-        return True
-    if switch.of_project:
-        return hooks.of_project
-    if switch.family == "claude":
-        return hooks.family == "claude"
-    return hooks.source != "managed" and (switch.source == "flag" or hooks.source != "flag")
-
-
-def _env(counted: Sequence[LayerFile], merge: _Merge) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for file in reversed(counted):
-        said = environment_of(file)
-        found |= said
-        merge.origins.update((f"env.{name}", file.path) for name in said)
-    return found
-
-
-def _folders(counted: Sequence[LayerFile], cwd: Path, merge: _Merge) -> Iterator[str]:
-    for file in counted:
         base = Path(file.place.root) if file.place.of_project else cwd
-        for written in file.permissions.folders:
-            path = os.path.abspath(base / os.path.expanduser(written)) if "\0" not in written else ""
+        heard = _is_heard("permissions.additionalDirectories", file, trust)
+        for name in file.permissions.folders if heard else ():
+            path = os.path.abspath(base / os.path.expanduser(name)) if "\0" not in name else ""
             if path and os.path.isdir(path):
                 yield path
             else:
-                merge.notes.append(f"{file.path}: additionalDirectories has {written!r}, which is no folder.")
+                notes.append(f"{file.path}: additionalDirectories has {name!r}, which is no folder.")
+
+
+def _project_servers(found: Judgement) -> ProjectServers:
+    every = [each.found for each in found.select("enableAllProjectMcpServers")]
+    return ProjectServers(
+        every=every[:1] == [True],
+        enabled=tuple(dict.fromkeys(str(each.found) for each in found.select("enabledMcpjsonServers"))),
+        disabled=tuple(dict.fromkeys(str(each.found) for each in found.select("disabledMcpjsonServers"))),
+    )

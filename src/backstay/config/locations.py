@@ -7,7 +7,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from backstay.config.settings import config_dir
 from backstay.vocab.rules import RuleSource
 
 MANAGED: Final = Path("/etc/backstay/settings.json")
@@ -37,17 +36,25 @@ def places(
     root: Path, *, given: Path | None, bare: bool, environment: Mapping[str, str], managed: Path = MANAGED
 ) -> tuple[SettingsFile, ...]:
     """The settings files of a run in the project `root`, highest first."""
-    found = [_beside(managed, "managed")]
+    found = [settings_file(managed, "managed")]
     if also := environment.get(ALSO_MANAGED):
-        found.append(_beside(Path(also).expanduser().absolute(), "managed"))
+        found.append(settings_file(Path(also).expanduser().absolute(), "managed"))
     if bare:
         return tuple(found)
     if given is not None:
-        found.append(_beside(given.expanduser().absolute(), "flag"))
+        found.append(settings_file(given.expanduser().absolute(), "flag"))
     found += _of_project(root)
-    found.append(_beside(config_dir(environment) / "settings.json", "person"))
-    found.append(_beside(claude_dir(environment) / "settings.json", "person", "claude"))
+    found.append(settings_file(config_dir(environment) / "settings.json", "person"))
+    found.append(settings_file(claude_dir(environment) / "settings.json", "person", "claude"))
     return tuple(found)
+
+
+def config_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of a person's settings: `BACKSTAY_CONFIG_DIR`, else under the user's configuration folder."""
+    if given := environment.get("BACKSTAY_CONFIG_DIR"):
+        return Path(given).expanduser().absolute()
+    base = environment.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(base).expanduser().absolute() / "backstay"
 
 
 def home_dir(environment: Mapping[str, str]) -> Path:
@@ -69,7 +76,8 @@ def data_folder(environment: Mapping[str, str]) -> Path:
     return (Path(base).expanduser().absolute() if base else home_dir(environment) / ".local" / "share") / "backstay"
 
 
-def _beside(path: Path, source: RuleSource, family: Family = "backstay") -> SettingsFile:
+def settings_file(path: Path, source: RuleSource, family: Family = "backstay") -> SettingsFile:
+    """Return a settings file whose patterns begin at its own folder."""
     return SettingsFile(path=path, source=source, root=str(path.parent), family=family)
 
 

@@ -21,20 +21,20 @@ _QUERY: Final = frozenset(("key", "sig", "signature", "auth", "pass", "pw", "cod
 _PARAMETER: Final = re.compile(r"(?<=[?&;])(?P<name>[^\s=&;#?]{1,100})=[^\s&;#]+")
 
 
-def masked(where: Sequence[str], value: object) -> object:
+def mask(where: Sequence[str], value: object) -> object:
     """What stands under `where`, without its secrets. Where a secret is kept, `$ENV:NAME` or `$KEYRING:...`, is none."""
     key, name = find_key(where), where[-1] if where else ""
     told = key is not None and key.secret and (not isinstance(value, Mapping) or name == _OPTIONS)
     if told or name in _PRIVATE or (isinstance(value, str) and value and is_secret_key(name)):
-        return hidden(value)
+        return hide(value)
     if isinstance(value, Mapping):
-        return {inner: masked((*where, inner), each) for inner, each in value.items()}
+        return {inner: mask((*where, inner), each) for inner, each in value.items()}
     if isinstance(value, list):
         return list(_words(where, value))
-    return Redactor().value(masked_query(value) if isinstance(value, str) else value)
+    return Redactor().value(mask_query(value) if isinstance(value, str) else value)
 
 
-def masked_query(text: str) -> str:
+def mask_query(text: str) -> str:
     """`text` without the values that stand under the names of secrets in the query of a URL."""
 
     def clean(match: re.Match[str]) -> str:
@@ -44,12 +44,12 @@ def masked_query(text: str) -> str:
     return _PARAMETER.sub(clean, text) if "?" in text else text
 
 
-def hidden(value: object) -> object:
+def hide(value: object) -> object:
     """`value` with every text in it hidden that does not only say where a secret is."""
     if isinstance(value, Mapping):
-        return {name: hidden(inner) for name, inner in value.items()}
+        return {name: hide(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [hidden(each) for each in value]
+        return [hide(each) for each in value]
     return value if isinstance(value, str) and is_reference(value) else HIDDEN
 
 
@@ -57,5 +57,5 @@ def _words(where: Sequence[str], words: Sequence[object]) -> Iterator[object]:
     """The items of a list, which have no name; but one after a word such as `--api-key` is what that word asks for."""
     name = ""
     for each in words:
-        yield masked((*where, name), each)
+        yield mask((*where, name), each)
         name = each.lstrip("-") if isinstance(each, str) and each.startswith("-") and "=" not in each else ""

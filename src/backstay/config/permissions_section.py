@@ -8,13 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.config.json_document import MOST_WARNINGS
+from backstay.config.json_document import JsonReader
 from backstay.config.key_table import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
-from backstay.config.settings_reader import SettingsReader
 from backstay.permissions.tool_kinds import guess_tool
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
@@ -27,6 +25,8 @@ LEVEL: Final = "defaultTrustLevel"
 _LEVELS: Final[Mapping[str, Mode]] = {"safe": "plan", "moderate": "default", "full": "acceptEdits"}
 _LOOSENESS: Final[tuple[Mode, ...]] = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
 _LONGEST: Final = 200
+_MOST_TOLD: Final = 20
+"""Entries that are no rules that are told one by one."""
 _EMPTY: Final = re.compile(r"[^()]*\(\s*\)")
 
 
@@ -64,41 +64,38 @@ class Slip(Struct, frozen=True, kw_only=True):
 
 
 def read_permissions(
-    reader: SettingsReader, content: Mapping[str, Raw], *, source: RuleSource, root: str
+    reader: JsonReader, content: Mapping[str, object], *, source: RuleSource, root: str
 ) -> Permissions:
     """Read the section of a file, and what restricts under a misspelled name: a slip of the pen must not lose a denial.
 
     Raise `UserError` when it is not certain what it denies, `UnknownMode` when its mode is none.
     """
-    said = reader.members(content[SECTION], (SECTION,)) if SECTION in content else {}
+    said = reader.check(content.get(SECTION, {}), dict[str, object], (SECTION,))
     slips = slips_of(content)
-    known = {key: raw for key, raw in said.items() if (SECTION, key) not in {slip.where for slip in slips}}
-    reader.warn_of_unknown(known, (SECTION,))
     rules: list[Rule] = []
     for decision in DECISIONS:
         if decision in said:
-            texts = reader.convert(said[decision], tuple[str, ...], (SECTION, decision))
+            texts = reader.check(said[decision], tuple[str, ...], (SECTION, decision))
             rules += _rules(reader, decision, texts, (SECTION, decision))
         for slip in slips:
             if slip.meant == decision and isinstance(slip.value, list):
                 rules += _rules(reader, decision, slip.value, slip.where)
     modes = [_mode(reader, said["defaultMode"])] if "defaultMode" in said else []
     modes += [_stricter(mode) for slip in slips for mode in MODES if (slip.meant, slip.value) == ("defaultMode", mode)]
-    switches = [(SECTION, _NO_BYPASS)] if _NO_BYPASS in said else []
     return Permissions(
         rules=tuple(replace(rule, source=source, root=root) for rule in rules),
         mode=min((mode for mode in modes if mode is not None), key=_LOOSENESS.index, default=None),
-        folders=_folders(reader, said["additionalDirectories"]) if "additionalDirectories" in said else (),
-        no_bypass=any(_is_set(reader, said[_NO_BYPASS], where) for where in switches)
+        folders=reader.check(said.get(_FOLDERS, ()), tuple[str, ...], (SECTION, _FOLDERS)),
+        no_bypass=_is_set(reader, said.get(_NO_BYPASS))
         or any(slip.meant == _NO_BYPASS and slip.value in (True, "disable") for slip in slips),
     )
 
 
-def slips_of(content: Mapping[str, Raw]) -> tuple[Slip, ...]:
-    """The misspelled names in a file under which something stands that restricts."""
+def slips_of(content: Mapping[str, object]) -> tuple[Slip, ...]:
+    """Return the misspelled names in a file under which something stands that restricts."""
     found = list[Slip]()
-    for section, raw in content.items():
-        value = msgspec.json.decode(raw) if section == SECTION or is_nearly_permissions(section) else None
+    for section, inner in content.items():
+        value = inner if section == SECTION or is_nearly_permissions(section) else None
         for key, each in value.items() if isinstance(value, dict) else ():
             meant = restricting((section, key))
             if meant and _fits(meant, each):
@@ -106,7 +103,7 @@ def slips_of(content: Mapping[str, Raw]) -> tuple[Slip, ...]:
     return tuple(found)
 
 
-def slip_words(reader: SettingsReader, content: Mapping[str, Raw]) -> Iterator[str]:
+def slip_words(reader: JsonReader, content: Mapping[str, object]) -> Iterator[str]:
     """A sentence about each misspelled name under which something stands that restricts."""
     for slip in slips_of(content):
         name, where = ".".join(slip.where), f"{SECTION}.{slip.meant}"
@@ -116,15 +113,15 @@ def slip_words(reader: SettingsReader, content: Mapping[str, Raw]) -> Iterator[s
         )
 
 
-def unknown_permissions(content: Mapping[str, Raw]) -> Iterator[tuple[tuple[str, ...], str]]:
+def unknown_permissions(content: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Where a key of `permissions` stands that nobody knows, or a key that is nearly `permissions`, and a sentence about it."""
     slips = {slip.where: slip.meant for slip in slips_of(content)}
     known = names_below((SECTION,))
-    for section, raw in content.items():
+    for section, inner in content.items():
         nearly_so = is_nearly_permissions(section)
         if nearly_so:
             yield (section,), f"{section!r} is not a setting (did you mean {SECTION!r}?): nothing that it allows counts"
-        value = msgspec.json.decode(raw) if nearly_so or section == SECTION else None
+        value = inner if nearly_so or section == SECTION else None
         for key in value if isinstance(value, dict) else ():
             where, name = (section, key), f"'{section}.{key}'"
             if where in slips:
@@ -142,22 +139,23 @@ def _fits(meant: str, value: object) -> bool:
 
 
 _NO_BYPASS: Final = "disableBypassPermissionsMode"
+_FOLDERS: Final = "additionalDirectories"
 
 
-def read_level(reader: SettingsReader, raw: Raw) -> Mode | None:
+def read_level(reader: JsonReader, value: object) -> Mode | None:
     """The mode that a `defaultTrustLevel` means. Raise `UnknownMode` for a word that nobody knows."""
-    text = reader.convert(raw, str, (LEVEL,))
+    text = reader.check(value, str, (LEVEL,))
     known = _LEVELS.get(text)
     if known is None and (meant := _meant(reader, text, tuple(_LEVELS), (LEVEL,), "level")):
         known = _stricter(_LEVELS[meant])
     return known
 
 
-def _rules(reader: SettingsReader, decision: Decision, texts: Sequence[str], where: tuple[str, ...]) -> list[Rule]:
+def _rules(reader: JsonReader, decision: Decision, texts: Sequence[str], where: tuple[str, ...]) -> list[Rule]:
     found: list[Rule] = []
     odd = 0
     for index, text in enumerate(texts):
-        rule, problem = _rule(decision, text)
+        rule, problem = read_rule(decision, text)
         if rule is not None:
             found.append(rule)
             meant = guess_tool(rule.tool) if decision != "allow" else ""
@@ -170,15 +168,15 @@ def _rules(reader: SettingsReader, decision: Decision, texts: Sequence[str], whe
         if decision != "allow":
             raise UserError(f"{reader.text.place((*where, str(index)))}: {'.'.join(where)}: {problem}")
         odd += 1
-        if odd <= MOST_WARNINGS:
+        if odd <= _MOST_TOLD:
             reader.warn(where, f"has {text[:_LONGEST]!r}{problem}", at=index)
-    if odd > MOST_WARNINGS:
-        reader.warn(where, f"has {odd - MOST_WARNINGS} more that allow nothing")
+    if odd > _MOST_TOLD:
+        reader.warn(where, f"has {odd - _MOST_TOLD} more that allow nothing")
     return found
 
 
-def _rule(decision: Decision, text: str) -> tuple[Rule | None, str]:
-    """The rule that a text is, or why it is none."""
+def read_rule(decision: Decision, text: str) -> tuple[Rule | None, str]:
+    """Return the rule that a text is, or why it is none."""
     if decision == "allow" and _EMPTY.fullmatch(text.strip()):
         return None, ": nothing stands between the parentheses, so it allows nothing"
     try:
@@ -187,9 +185,9 @@ def _rule(decision: Decision, text: str) -> tuple[Rule | None, str]:
         return None, ", which is no rule and allows nothing" if decision == "allow" else str(exc)
 
 
-def _mode(reader: SettingsReader, raw: Raw) -> Mode | None:
+def _mode(reader: JsonReader, value: object) -> Mode | None:
     where = (SECTION, "defaultMode")
-    text = reader.convert(raw, str, where)
+    text = reader.check(value, str, where)
     for mode in MODES:
         if mode == text:
             return mode
@@ -197,7 +195,7 @@ def _mode(reader: SettingsReader, raw: Raw) -> Mode | None:
     return next((_stricter(mode) for mode in MODES if mode == meant), None)
 
 
-def _meant(reader: SettingsReader, text: str, known: tuple[str, ...], where: tuple[str, ...], kind: str) -> str:
+def _meant(reader: JsonReader, text: str, known: tuple[str, ...], where: tuple[str, ...], kind: str) -> str:
     """The word that was likely meant in another program's file, told with a warning. In a file of our own, raise `UnknownMode`."""
     folded = {word.casefold(): word for word in known}
     meant = folded.get(nearest(text.casefold(), folded), "")
@@ -220,13 +218,8 @@ def _stricter(mode: Mode) -> Mode | None:
     return mode if looser("default", mode) else None
 
 
-def _folders(reader: SettingsReader, raw: Raw) -> tuple[str, ...]:
-    return reader.convert(raw, tuple[str, ...], (SECTION, "additionalDirectories"))
-
-
-def _is_set(reader: SettingsReader, raw: Raw, where: tuple[str, ...]) -> bool:
-    """Whether a switch is on: anything but a clear no is a yes, since the switch only takes away."""
-    value = reader.convert(raw, object, where)
+def _is_set(reader: JsonReader, value: object) -> bool:
+    """Return whether the switch is on: anything but a clear no is a yes, since the switch only takes away."""
     if value not in (True, False, "disable", "enable", None):
-        reader.warn(where, 'is neither "disable" nor true; it is taken as said')
+        reader.warn((SECTION, _NO_BYPASS), 'is neither "disable" nor true; it is taken as said')
     return value not in (False, "enable", None)

@@ -34,9 +34,7 @@ def no_looser(before: Layered, now: Layered) -> Layered:
     )
     if not _freed(before, now):
         return found
-    return replace(
-        found, mode=before.mode, mode_source="managed", origins={**now.origins, "mode": before.origins["mode"]}
-    )
+    return replace(found, mode=before.mode, mode_source="managed", mode_file=before.mode_file)
 
 
 def _guards_lost(before: Layered, now: Layered) -> Iterator[HookLayer]:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import msgspec
-
 from backstay.logic.secrets.secret_names import is_secret_key
 from backstay.system.installation import hint_extra
 from backstay.vocab.errors import UserError
@@ -103,19 +101,15 @@ _FILLED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?=[:}])")
 """A variable that is filled into an entry of a server."""
 
 
-def named_keys(content: bytes, *, own: bool, idle: bool = False) -> tuple[str, ...]:
-    """The variables that a file names as keys: each `$ENV:NAME`, and in a file of the person's `own` what its MCP servers are given.
+def find_named_keys(content: Mapping[str, object], *, own: bool, idle: bool = False) -> tuple[str, ...]:
+    """Return the variables that a file names as keys: each `$ENV:NAME`, and in a file of the person's `own` what its MCP servers are given.
 
     Of a file that counts for nothing (`idle`) also what headers of its hooks name: those do not run.
     What a file says counts whatever it means: a setting that this version does not know may name a key too.
     """
-    try:
-        said = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ()  # whoever reads it for use says what is wrong
-    found = set(variables(said))
-    found |= set(sent_by_hooks(said.get(HOOKS))) if idle and isinstance(said, Mapping) else set()
-    servers = said.get(SERVERS) if own and isinstance(said, Mapping) else None
+    found = set(variables(content))
+    found |= set(sent_by_hooks(content.get(HOOKS))) if idle else set()
+    servers = content.get(SERVERS) if own else None
     for entry in servers.values() if isinstance(servers, Mapping) else ():
         found |= set(_filled(entry))
     return tuple(sorted(found))

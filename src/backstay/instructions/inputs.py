@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.config.locations import claude_dir, home_dir
-from backstay.config.settings import config_dir
+from backstay.config.locations import claude_dir, config_dir, home_dir
 from backstay.sandbox.folders import project_root
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode

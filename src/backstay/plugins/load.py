@@ -9,8 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from backstay.config.layers import Layered
-from backstay.config.locations import data_folder
-from backstay.config.settings import config_dir
+from backstay.config.locations import config_dir, data_folder
 from backstay.plugins.ids import DIRECT, PluginId, compare
 from backstay.plugins.install.sources import Source
 from backstay.plugins.installed import Enabling, Installed, InstalledPlugins, find_installed, read_enabling

@@ -77,7 +77,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
     if mode is None and recorded is None:
         mode = layers.mode
     elif mode is not None and managed is not None and looser(mode, managed):
-        raise UserError(f"The mode {mode!r} is looser than {managed!r}, which {layers.origins['mode']} settles.")
+        raise UserError(f"The mode {mode!r} is looser than {managed!r}, which {layers.mode_file} settles.")
     if mode == "bypassPermissions" and layers.bypass_forbidden:
         raise UserError(f"{layers.bypass_forbidden} forbids the mode 'bypassPermissions'.")
     if mode is None and recorded is not None:

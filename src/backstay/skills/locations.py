@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct, field
 
-from backstay.config.locations import claude_dir, home_dir
-from backstay.config.settings import config_dir
+from backstay.config.locations import claude_dir, config_dir, home_dir
 from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.sandbox.folders import project_root
 from backstay.skills.skill import FileOrigin

@@ -7,12 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.config.json_document import JsonText
 from backstay.config.json_schema import kind_schema, settings_schema
 from backstay.config.key_table import KEYS, KNOWN_ELSEWHERE, Key, find_key, names_below
 from backstay.config.layers import read_layers
 from backstay.config.settings import ChatSettings, MemorySettings, TaskContext
-from backstay.config.settings_reader import SettingsReader
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.mcp.config.files import ServersPlace, read_servers
 from backstay.providers.catalog import ModelOverride
@@ -75,15 +73,6 @@ def test_the_structures_that_are_read_have_the_keys_of_the_table(
     where: tuple[str, ...], shape: type[msgspec.Struct]
 ) -> None:
     assert set(names_below(where)) == set(shape.__struct_fields__)
-
-
-def test_what_is_not_in_the_table_cannot_be_read() -> None:
-    reader = SettingsReader(JsonText(Path("s.json"), b'{"secretKey": 1, "chat": {"tempo": 1}}'))
-    said = reader.everything()
-
-    for where in (("secretKey",), ("chat", "tempo")):
-        with pytest.raises(AssertionError, match="not in the table of settings"):
-            reader.convert(said["secretKey"], int, where)
 
 
 def wrong(key: Key) -> object:

@@ -12,8 +12,8 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 from backstay.config.json_document import LARGEST, JsonText, is_missing, read_regular
-from backstay.config.layer_file import LayerFile, changes_of, environment_of, servers_of
-from backstay.config.mask import masked
+from backstay.config.layer_file import LayerFile
+from backstay.config.mask import mask
 from backstay.config.permissions_section import looser
 from backstay.config.private_file import writable_name
 from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, Contents, sha
@@ -52,7 +52,7 @@ def _said_by(handler: object) -> object:
 def server_words(servers: object) -> Iterator[tuple[str, object]]:
     """The words of each server, and the server."""
     for name, server in servers.items() if isinstance(servers, dict) else ():
-        yield f"{name}: {' '.join(all_texts(masked(('mcpServers', str(name)), server)))}", server
+        yield f"{name}: {' '.join(all_texts(mask(('mcpServers', str(name)), server)))}", server
 
 
 def granted_words(path: Path) -> Iterator[str]:
@@ -68,27 +68,18 @@ def granted_words(path: Path) -> Iterator[str]:
             yield f"{words} (while this text is followed)"
 
 
-def variables(file: LayerFile) -> tuple[str, ...]:
-    """The names of the variables that a file sets."""
-    try:
-        return tuple(environment_of(file))
-    except UserError:
-        return ()
-
-
 def env_words(file: LayerFile) -> tuple[str, ...]:
-    """The variables that a file sets, with their values."""
-    try:
-        return tuple(f"{name}={value}" for name, value in environment_of(file).items())
-    except UserError:
+    """Return the variables that a file sets, with their values."""
+    if file.environment is None:
         return ("it cannot be read",)
+    return tuple(f"{name}={value}" for name, value in file.environment.items())
 
 
 def setting_words(changes: Mapping[str, object]) -> Iterator[str]:
     """What other settings a file changes."""
     for section, value in changes.items():
         for name, each in value.items() if isinstance(value, dict) else (("", value),):
-            words = " ".join(all_texts(masked((section, name) if name else (section,), each)))
+            words = " ".join(all_texts(mask((section, name) if name else (section,), each)))
             yield f"{section}.{name}: {words}" if name else f"{section}: {words}"
 
 
@@ -175,7 +166,7 @@ def survey(
     """
     look = _Look(Path(os.path.realpath(root)), Path(os.path.realpath(cwd)), home, most_files, most_bytes)
     if not bare:
-        steered = frozenset(name for file in files for name in variables(file))
+        steered = frozenset(name for file in files for name in file.environment or ())
         for file in files:
             look.settings(file, mode, steered)
         look.servers()
@@ -237,20 +228,20 @@ class _Look(Contents):
         if file.broken:
             self.problem = self.problem or f"{name} is broken"
         self._follow(hook_commands(file.hooks, steered))
-        self._follow(server_commands(servers_of(file)))
+        self._follow(server_commands(file.servers))
         self.claims += (
             InventoryItem(kind="hook", text=words, file=name, note=self._note_of(hook_commands(handler, frozenset())))
             for words, handler in hook_words({} if file.hooks_off else file.hooks)
         )
-        self._servers(name, servers_of(file))
+        self._servers(name, file.servers)
         self._claim("allow", name, map(str, file.permissions.decided("allow")))
         self._claim("folder", name, file.permissions.folders)
         wanted = file.permissions.mode
         possible = wanted is not None and wanted != "bypassPermissions" and looser(wanted, mode)
         self._claim("mode", name, (wanted,) if wanted is not None and possible else ())
         self._claim("env", name, env_words(file))
-        self._claim("setting", name, setting_words(changes_of(file)))
-        self._scripts(all_texts((file.hooks, servers_of(file))))
+        self._claim("setting", name, setting_words(file.changes))
+        self._scripts(all_texts((file.hooks, file.servers)))
 
     def servers(self) -> None:
         path = self.root / SERVERS
@@ -263,7 +254,7 @@ class _Look(Contents):
             self._claim("server", SERVERS, ("it cannot be read",))
             return
         self.seen[f"servers:{SERVERS}"] = text.digest
-        said = _decoded(text)
+        said = text.parse()
         servers = said.get("mcpServers", said)
         self._follow(server_commands(servers))
         self._servers(SERVERS, servers)
@@ -317,7 +308,7 @@ class _Look(Contents):
     def own(self, file: LayerFile) -> None:
         """What the person's own programs would run out of the project."""
         hooks = () if file.hooks_off else hook_commands(file.hooks, frozenset())
-        for what, commands in (("hook", hooks), ("server", server_commands(servers_of(file)))):
+        for what, commands in (("hook", hooks), ("server", server_commands(file.servers))):
             for each in commands:
                 self._own(what, each)
 
@@ -475,10 +466,3 @@ def _first_line(path: Path) -> str:
     except OSError:
         return ""  # whoever looks at its content says so
     return line[2:].decode("utf-8", "surrogateescape") if line.startswith(b"#!") else ""
-
-
-def _decoded(text: JsonText) -> dict[str, object]:
-    import json  # noqa: PLC0415 - only for a project that names servers
-
-    found = json.loads(text.content)
-    return found if isinstance(found, dict) else {}

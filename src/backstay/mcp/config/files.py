@@ -148,7 +148,7 @@ class _Reader:
 
     def _of_settings(self, file: LayerFile) -> Iterator[ServerSource]:
         scope: Scope = msgspec.convert(file.place.source, Scope)
-        if file.text is None or SECTION not in _members_of(file.text):
+        if file.text is None or SECTION not in file.content:
             return
         variables = self._without_keys if scope in _OF_WORKSPACE else self._place.environment
         try:
@@ -176,7 +176,7 @@ class _Reader:
     def _source(
         self, text: JsonText, scope: Scope, variables: Mapping[str, str], *, mcpjson: bool = False
     ) -> ServerSource:
-        said = _members_of(text)
+        said = text.parse()
         above = (SECTION,) if SECTION in said else ()
         servers = said.get(SECTION, said if mcpjson or scope == "flag" else {})
         if not isinstance(servers, Mapping):
@@ -258,8 +258,3 @@ def _inline(given: str) -> JsonText:
 
 def _constant_place(place: str) -> Callable[[tuple[str, ...]], str]:
     return lambda _: place
-
-
-def _members_of(text: JsonText) -> Mapping[str, object]:
-    found: dict[str, object] = msgspec.json.decode(text.content, type=dict[str, object])
-    return found

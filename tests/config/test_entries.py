@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from backstay.config.entries import ELSEWHERE, UNKNOWN, SettingsEntry
 from backstay.config.layers import Layered
-from backstay.config.provenance import ELSEWHERE, UNKNOWN, Entry
 from backstay.permissions.rule_index import DEFAULT_RULES, index_rules
 from backstay.plugins.installed import read_enabling
 from backstay.vocab.errors import UserError
@@ -15,7 +15,7 @@ from tests.config.world import World
 PLAIN = "hk-5f0c93b1d7e24a68"
 
 
-def told(entries: tuple[Entry, ...]) -> list[tuple[str, object, str, bool]]:
+def told(entries: tuple[SettingsEntry, ...]) -> list[tuple[str, object, str, bool]]:
     """Entries in short: place relative to nothing but its last parts."""
     return [(each.key, each.value, f"{Path(each.file).name}:{each.line}", each.counts) for each in entries if each.file]
 
@@ -27,28 +27,13 @@ def test_a_single_value_is_told_with_what_it_overrides_and_what_would_hold_by_de
 
     found = world.read(trust=True).why("retries")
 
-    assert found == (
-        Entry(key="retries", value=1, source="managed", file=str(world.managed), line=3),
-        Entry(
-            key="retries",
-            value=3,
-            source="project",
-            file=str(project),
-            line=2,
-            counts=False,
-            reason=f"overridden by {world.managed}:3",
-        ),
-        Entry(
-            key="retries",
-            value=2,
-            source="person",
-            file=str(person),
-            line=6,
-            counts=False,
-            reason=f"overridden by {world.managed}:3",
-        ),
-        Entry(key="retries", value="3", source="default", counts=False, reason="a file says something else"),
-    )
+    above = f"overridden by {world.managed}:3"
+    assert [(each.key, each.value, each.source, each.place, each.reason) for each in found] == [
+        ("retries", 1, "managed", f"{world.managed}:3", ""),
+        ("retries", 3, "project", f"{project}:2", above),
+        ("retries", 2, "person", f"{person}:6", above),
+        ("retries", "3", "default", "default", "a file says something else"),
+    ]
 
 
 def test_what_an_untrusted_workspace_says_does_not_count_and_that_is_the_reason(world: World) -> None:
