@@ -126,12 +126,10 @@ async def test_two_names_that_read_alike_are_counted_apart(tmp_path: Path) -> No
     (tmp_path / "d").mkdir()
     changes = (FileChange(TreeEntry(root + b"/d/\xfe", "absent")), FileChange(TreeEntry(root + b"/d/\xff", "absent")))
     async with kept_session(tmp_path) as session:
-        keeping = session._services.files
         record = Recorded(seq=1, id="r", at=0, by="user", event=RestoreStarted(to="", plan="0" * 64))
-        restore = keeping.restore(record) if keeping is not None else None
-        assert isinstance(restore, RestoreFiles)
+        restore = RestoreFiles(record, session._services)
         restore._problem(changes[0], NotPutBack("no"))
-        outcome = restore._finish(RestorePlan((root,), "the start", changes), ())
+        outcome = restore._report(RestorePlan((root,), "the start", changes), ())
 
     assert outcome.drafts[0].event == RestoreFinished(
         removed=1, problems=(FileProblem(path=f"{tmp_path}/d/\ufffd", problem="no"),)

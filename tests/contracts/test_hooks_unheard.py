@@ -49,11 +49,11 @@ def verdict_of(outcome: Outcome) -> HookFinished:
 
 
 async def failed(started: HookStarted, services: Services) -> HookFinished:
-    return verdict_of(RunHook(recorded(started), services).failed(FAULT))
+    return verdict_of(RunHook(recorded(started), services).report_fault(FAULT))
 
 
 async def stopped(started: HookStarted, services: Services) -> HookFinished:
-    return verdict_of(RunHook(recorded(started), services).stopped())
+    return verdict_of(RunHook(recorded(started), services).report_stop())
 
 
 async def nobody_to_run_them(started: HookStarted, services: Services) -> HookFinished:
@@ -146,8 +146,8 @@ async def test_a_hook_whose_settings_refuse_when_it_fails_refuses_when_it_cannot
         return None
 
     async with talk(hooks=[guards]) as session:
-        (spec,) = session._services.policy().hooks
+        (spec,) = session._services.policy.hooks
         started = HookStarted(event="PreCompact", subject="s", handlers=(spec.id,))
 
-        assert verdict_of(RunHook(recorded(started), session._services).failed(FAULT)).blocked
-        assert verdict_of(RunHook(recorded(started), session._services).stopped()).blocked
+        assert verdict_of(RunHook(recorded(started), session._services).report_fault(FAULT)).blocked
+        assert verdict_of(RunHook(recorded(started), session._services).report_stop()).blocked

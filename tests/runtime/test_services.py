@@ -37,4 +37,4 @@ async def test_what_changes_while_a_session_is_open_is_one_value_that_the_runner
         after = msgspec.structs.asdict(session._services)
         assert [name for name, value in after.items() if value is not before[name]] == []
         assert session._runner.in_force is in_force
-        assert (in_force.policy.auto_compact, session._services.policy()) == (0.5, session._runner.policy)
+        assert (in_force.policy.auto_compact, session._services.policy) == (0.5, session._runner.policy)

@@ -17,16 +17,14 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
-from backstay.checkpoints.points import Point
 from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, ignored, look_at
 from backstay.config.locations import config_dir
 from backstay.logic.state.content import digest, replace_surrogates
-from backstay.runtime.file_keeper import Ready
-from backstay.runtime.services import Performer, Services
+from backstay.runtime.services import Services
 from backstay.sandbox.folders import data_dir
 from backstay.stores.trace.files import trace_folder
 from backstay.vocab.errors import BlobMissing, LogDamaged
-from backstay.vocab.event import Draft, Event, Recorded
+from backstay.vocab.event import Draft, Event
 from backstay.vocab.events.files import CheckpointsPurged, ContentsKept, FileKept, TreeKept
 from backstay.vocab.specs import ToolSpec
 
@@ -126,18 +124,6 @@ class FileCapture(Struct, dict=True):
         async with self._lock:
             self._watched = False
             return tuple([await self._take(root, "") for root in self.roots])
-
-    async def ready(self, records: Sequence[Recorded], point: Point, *, with_conversation: bool) -> Ready:
-        """Look at the files and say what has to be done so that they are as they were at `point`."""
-        from backstay.checkpoints.plan_restore import plan_restore  # noqa: PLC0415 - it builds on this
-
-        return await plan_restore(self, records, point, with_conversation=with_conversation)
-
-    def restore(self, record: Recorded) -> Performer:
-        """What carries a restore out."""
-        from backstay.checkpoints.restore import RestoreFiles  # noqa: PLC0415 - likewise
-
-        return RestoreFiles(record, self)
 
     def written(self, blobs: Iterable[str]) -> None:
         """Know that the caller wrote these down."""

@@ -34,7 +34,6 @@ from backstay.checkpoints.points import Point, RestoreReport, before_programs, u
 from backstay.checkpoints.walk_tree import OWN, look_at
 from backstay.checkpoints.write_back import OUTSIDE
 from backstay.logic.state.content import digest
-from backstay.runtime.file_keeper import Ready
 from backstay.vocab.errors import BlobMissing, LogDamaged, UserError
 from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events.files import FileProblem, RestoreStarted, TreeKept
@@ -45,6 +44,15 @@ SHOWN: Final = 1000
 """Paths that a report names."""
 NAMED: Final = 5
 """Paths that git ignores and a report names."""
+
+
+class Ready(Struct, kw_only=True):
+    """A restore that only needs to be written down."""
+
+    report: RestoreReport
+    drafts: tuple[Draft, ...] = ()
+    """Empty when every file is as it should be."""
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
 
 
 async def plan_restore(

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import FileChange, RestorePlan, unpack_plan
+from backstay.checkpoints.plan_restore import Ready, plan_restore
 from backstay.checkpoints.points import RestoreReport, point_of
 from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode, version_at
 from backstay.logic.text import pluralise
 from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import follow
-from backstay.runtime.file_keeper import Files, Ready
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import Outcome
+from backstay.runtime.services import Outcome, Performer, Services
 from backstay.vocab.errors import BlobMissing, IllegalTransition, LogDamaged, UserError
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events import EntryAdded, MessageInjected, Rewound
@@ -33,7 +33,7 @@ async def restore_files(
 ) -> RestoreReport:
     """Put the files of a session back to a point of its log. `Session.restore_files` says which points there are, and what it raises."""
     keeping, session = runner.services.files, runner.services.session
-    if keeping is None or not keeping.roots:
+    if not isinstance(keeping, FileCapture) or not keeping.roots:
         raise UserError(f"Nothing is kept of the files of session {session!r}: open it with checkpoints.")
     if sum(map(bool, (to, before, undo))) != 1:
         raise UserError("Say one of `to=TURN` (its end), `before=TURN` (its start) or `undo='latest'`.")
@@ -61,13 +61,13 @@ async def finish_restore(runner: Runner) -> None:
 
 
 async def _restore_to(
-    runner: Runner, keeping: Files, along: tuple[Draft, ...], *, to: str, before: str, undo: str
+    runner: Runner, keeping: FileCapture, along: tuple[Draft, ...], *, to: str, before: str, undo: str
 ) -> RestoreReport:
     begun = runner.services.state.progress.begun
     records = await runner.events()
     point = point_of(records, to=to, before=before, undo=undo)
     rewinds = any(isinstance(draft.event, Rewound) for draft in along)
-    ready = await keeping.ready(records, point, with_conversation=rewinds)
+    ready = await plan_restore(keeping, records, point, with_conversation=rewinds)
     if runner.services.state.progress.begun != begun:
         session = runner.services.session
         raise IllegalTransition(f"A turn of session {session!r} began while its files were looked at. Try again.")
@@ -108,19 +108,18 @@ TOGETHER: Final = 16 * 1024 * 1024
 FEW: Final = 32
 """Changes that are made durable one by one; more of them are made durable together, which is much faster."""
 MOST_PROBLEMS: Final = 200
+NO_FILES: Final = "this session keeps no files"
 NAMED: Final = 20
 """Paths that the model is told."""
 
 
-class RestoreFiles:
+class RestoreFiles(Performer[RestoreStarted]):
     """One restore."""
 
-    def __init__(self, record: Recorded, keeping: FileCapture) -> None:
-        assert isinstance(record.event, RestoreStarted)
-        self._started = record.event
-        self._id = record.id
-        self._services = keeping.services
-        self._roots: Sequence[bytes] = keeping.roots or FileCapture(self._services, (self._services.cwd,)).roots
+    def __init__(self, record: Recorded, services: Services) -> None:
+        super().__init__(record, services)
+        kept = services.files.roots if services.files is not None else ()
+        self._roots: Sequence[bytes] = kept or FileCapture(services, (services.cwd,)).roots
         """The session's folders as they are now: what the plan says of folders counts for nothing."""
         self._problems: dict[bytes, FileProblem] = {}
         """By path: of each the first."""
@@ -128,12 +127,14 @@ class RestoreFiles:
 
     async def run(self) -> Outcome:
         """Remove what was not there, then make folders, then write files and links, then give folders their modes."""
+        if self._services.files is None:
+            return self._finish(RestoreFinished(problems=(FileProblem(path="", problem=NO_FILES),)))
         with anyio.CancelScope(shield=True):
-            if not self._started.plan:
+            if not self._intent.plan:
                 raise LogDamaged(
                     "The plan of the restore is gone: it had a secret in it, which was erased. Start it again."
                 )
-            plan = unpack_plan(await self._services.store.blob(self._started.plan))
+            plan = unpack_plan(await self._services.store.blob(self._intent.plan))
             self._sync = len(plan.changes) <= FEW
             gone = [change for change in plan.changes if change.want.kind == "absent"]
             folders = [change for change in plan.changes if change.want.kind == "folder"]
@@ -147,16 +148,11 @@ class RestoreFiles:
             if not self._sync:
                 await anyio.to_thread.run_sync(os.sync)
             seen = await anyio.to_thread.run_sync(_seen, plan.changes, self._problems)
-        return self._finish(plan, seen)
+        return self._report(plan, seen)
 
-    def stopped(self) -> Outcome:
-        """Nothing stops it but the end of the process; then it is open, and the next process does it again."""
-        return Outcome()
-
-    def failed(self, fault: Fault) -> Outcome:
-        """The plan cannot be read, or something of ours is wrong: files may be partly put back."""
-        problem = FileProblem(path="", problem=f"{fault.kind}: {fault.message}")
-        return Outcome((Draft(event=RestoreFinished(problems=(problem,)), cause=self._id),))
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Return the fault as a problem: the plan cannot be read, or files may be partly put back."""
+        return self._finish(RestoreFinished(problems=(FileProblem(path="", problem=f"{fault.kind}: {fault.message}"),)))
 
     async def _content(self, change: FileChange) -> bytes:
         if change.want.kind != "file":
@@ -173,7 +169,7 @@ class RestoreFiles:
         for place, change in enumerate(changes):
             try:
                 content = contents[place] if contents else b""
-                put_back(change.want, content, self._roots, self._started.plan, now=change.now, sync=self._sync)
+                put_back(change.want, content, self._roots, self._intent.plan, now=change.now, sync=self._sync)
             except NotPutBack as exc:
                 self._problem(change, exc)
 
@@ -188,20 +184,19 @@ class RestoreFiles:
         path = change.want.path
         self._problems.setdefault(path, FileProblem(path=path.decode("utf-8", "replace"), problem=str(exc)))
 
-    def _finish(self, plan: RestorePlan, seen: Sequence[FileSeen]) -> Outcome:
+    def _report(self, plan: RestorePlan, seen: Sequence[FileSeen]) -> Outcome:
         done = [each for each in plan.changes if each.want.path not in self._problems]
         removed = sum(each.want.kind == "absent" for each in done)
         problems = (*(FileProblem(path=path, problem=why) for path, why in plan.problems), *self._problems.values())
         finished = RestoreFinished(written=len(done) - removed, removed=removed, problems=_some(problems))
         text = told(plan, done, problems)
         entry = {"restore": self._id, "point": plan.words, "written": finished.written, "removed": removed}
-        drafts = (
-            Draft(event=finished, cause=self._id),
-            *(Draft(event=each, cause=self._id) for each in seen),
-            Draft(event=EntryAdded(kind="files-restored", content=msgspec.json.encode(entry).decode()), cause=self._id),
-            Draft(event=MessageInjected(role="system", parts=(Text(text=text),)), cause=self._id),
+        return self._finish(
+            finished,
+            *seen,
+            EntryAdded(kind="files-restored", content=msgspec.json.encode(entry).decode()),
+            MessageInjected(role="system", parts=(Text(text=text),)),
         )
-        return Outcome(drafts)
 
 
 def told(plan: RestorePlan, done: Sequence[FileChange], problems: Sequence[FileProblem]) -> str:

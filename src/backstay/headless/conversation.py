@@ -59,7 +59,7 @@ from backstay.logic.text import show_invisible
 from backstay.providers.recorded import PREFIX
 from backstay.providers.registry import full_name
 from backstay.runtime.bus import Item, follow
-from backstay.runtime.services import whole_text
+from backstay.runtime.services import fetch_text
 from backstay.session.options import Options
 from backstay.session.session import Prompt, Session
 from backstay.vocab.deltas import Lagged
@@ -435,7 +435,7 @@ class HeadlessRun:
         totals = self._totals.pop(result.turn, None)
         if totals is None:
             totals = TurnTotals(records_of_turn(await self._session.events(), result.turn) if result.turn else ())
-        text = await whole_text(totals.reply, self._session.store.blob)
+        text = await fetch_text(totals.reply, self._session.store.blob)
         key = result.turn or self._job.options.clock.nonce()
         ended = EndedTurn(result=result, key=key, totals=totals, text=text, facts=self._session.model_facts)
         await self._outlet.put(self._format.result(ended))

@@ -18,7 +18,7 @@ from backstay.export.files import format_of, write_pieces
 from backstay.export.formats import export
 from backstay.headless.result import DONE, FAILED, INTERRUPTED, USAGE
 from backstay.logic.state.content import LONG
-from backstay.runtime.services import whole_text
+from backstay.runtime.services import fetch_text
 from backstay.session.project.mentions import mentioned
 from backstay.session.session import Prompt, Session
 from backstay.vocab.errors import BackstayError
@@ -179,11 +179,11 @@ async def _repeat(session: Session, prompt: Prompt, typed: str, before: InputRec
         return PreparedInput(prompt=prompt)
     parts = before.parts
     if isinstance(prompt, str):
-        return PreparedInput(prompt=await whole_text(parts, session.store.blob), typed=typed)
+        return PreparedInput(prompt=await fetch_text(parts, session.store.blob), typed=typed)
     if len(parts) > len(prompt):
-        rest = await whole_text(parts[len(prompt) :], session.store.blob)
+        rest = await fetch_text(parts[len(prompt) :], session.store.blob)
         return PreparedInput(prompt=(*prompt, Text(text=rest)), typed=typed)
-    return PreparedInput(prompt=_replace_text(prompt, await whole_text(parts[:1], session.store.blob)), typed=typed)
+    return PreparedInput(prompt=_replace_text(prompt, await fetch_text(parts[:1], session.store.blob)), typed=typed)
 
 
 # --- slash commands --------------------------------------------------------------------------------------------------------------

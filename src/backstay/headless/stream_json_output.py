@@ -19,7 +19,7 @@ from backstay.headless.result import (
 from backstay.logic.budget import dollars
 from backstay.ports import EventStore
 from backstay.runtime.ask_approval import BUDGET
-from backstay.runtime.services import whole_text
+from backstay.runtime.services import fetch_text
 from backstay.version import VERSION
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.event import Recorded
@@ -253,7 +253,7 @@ class StreamJson(OutputFormat):
     async def _block(self, part: DurablePart) -> Line | None:
         match part:
             case Text() | TextRef():
-                text = await whole_text((part,), self._store.blob)
+                text = await fetch_text((part,), self._store.blob)
                 return {"type": "text", "text": text} if text else None
             case Reasoning():
                 return {"type": "thinking", "thinking": part.text, "signature": ""}
@@ -264,14 +264,14 @@ class StreamJson(OutputFormat):
 
     async def _content(self, parts: Sequence[Text | TextRef | MediaRef]) -> str | list[Line]:
         if not any(isinstance(part, MediaRef) for part in parts):
-            return await whole_text(parts, self._store.blob)
+            return await fetch_text(parts, self._store.blob)
         blocks: list[Line] = []
         for part in parts:
             if isinstance(part, MediaRef):
                 source = {"type": "sha256", "media_type": part.media_type, "data": part.sha256}
                 blocks.append({"type": "image", "source": source})
             else:
-                blocks.append({"type": "text", "text": await whole_text((part,), self._store.blob)})
+                blocks.append({"type": "text", "text": await fetch_text((part,), self._store.blob)})
         return blocks
 
     def _tool_result(self, record: Recorded, call: str, content: object, *, failed: bool) -> list[bytes]:

@@ -24,9 +24,9 @@ from backstay.logic.state.calls import EndedCall
 from backstay.ports import ModelRequest
 from backstay.runtime.ask_model import stream_model
 from backstay.runtime.barrier import Fault
-from backstay.runtime.services import Outcome, Services, whole_text
+from backstay.runtime.services import Outcome, Performer, Services, fetch_text
 from backstay.vocab.env_keys import Keys
-from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.event import Draft
 from backstay.vocab.events import InputReceived
 from backstay.vocab.events.tools import HookFinished, HookStarted
 from backstay.vocab.messages import Message, Text, TextRef, ToolCall, ToolResult, text_of
@@ -51,7 +51,7 @@ def _common_facts(services: Services) -> Facts:
         "permission_mode": services.mode,
     }
     if state.meta.parent:
-        facts |= {"agent_id": services.session, "agent_type": services.policy().agent or "general-purpose"}
+        facts |= {"agent_id": services.session, "agent_type": services.policy.agent or "general-purpose"}
     return facts
 
 
@@ -72,7 +72,7 @@ async def _event_facts(started: HookStarted, services: Services) -> Mapping[str,
                 return {"prompt": raw, "source": "user"}
             parts = state.results.inputs.parts.get(subject, ())
             texts = tuple(part for part in parts if isinstance(part, Text | TextRef))
-            return {"prompt": await whole_text(texts, services.store.blob), "source": "user"}
+            return {"prompt": await fetch_text(texts, services.store.blob), "source": "user"}
         case "SessionStart":
             return {"source": state.progress.hooks.source, "model": state.progress.model}
         case "SessionEnd":
@@ -132,7 +132,7 @@ async def _result_text(call: str, services: Services) -> str:
         part = message.content[0]
         if isinstance(part, ToolResult) and part.call == call:
             texts = tuple(each for each in part.content if isinstance(each, Text | TextRef))
-            return await whole_text(texts, services.store.blob)
+            return await fetch_text(texts, services.store.blob)
     return ""
 
 
@@ -280,32 +280,32 @@ def mark_of(session: str, event: str, subject: str) -> str:
     return f"{session}.{event}.{subject}"
 
 
-class RunHook:
+class RunHook(Performer[HookStarted]):
     """Performs one `HookStarted`."""
 
-    def __init__(self, record: Recorded, services: Services) -> None:
-        assert isinstance(record.event, HookStarted)
-        self._started = record.event
-        self._id = record.id
-        self._services = services
+    by = "hook"
 
     async def run(self) -> Outcome:
-        """Dispatch the handlers."""
+        """Dispatch the handlers. In a turn, programs among them may change any file, so the folders are kept before they begin."""
+        if self._services.files is not None and self._runs_programs():
+            await self._services.files.keep_trees("", self._id)
         dispatch = self._services.in_force.dispatch_hooks
         if dispatch is None:
             return self._finish_unanswered("hooks could not be run: nobody runs hooks here")
-        return self._finish(await dispatch(self._started, self._services))
+        return self._finish(await dispatch(self._intent, self._services))
 
-    def stopped(self) -> Outcome:
+    def report_stop(self) -> Outcome:
         """Return the verdict of handlers that were stopped."""
         return self._finish_unanswered("stopped before they had answered")
 
-    def failed(self, fault: Fault) -> Outcome:
+    def report_fault(self, fault: Fault) -> Outcome:
         """Return the verdict of handlers that could not be run."""
         return self._finish_unanswered(f"hooks could not be run: {fault.kind}: {fault.message}")
 
     def _finish_unanswered(self, why: str) -> Outcome:
-        return self._finish(finish_unanswered(self._started, why, self._services.policy().hooks))
+        return self._finish(finish_unanswered(self._intent, why, self._services.policy.hooks))
 
-    def _finish(self, event: HookFinished) -> Outcome:
-        return Outcome((Draft(event=event, by="hook", cause=self._id),))
+    def _runs_programs(self) -> bool:
+        hooks = (spec for spec in self._services.policy.hooks if spec.id in self._intent.handlers)
+        within_turn = self._services.state.progress.turn is not None
+        return within_turn and any(isinstance(spec.handler, CommandHook) for spec in hooks)

@@ -10,8 +10,7 @@ from backstay.logic.state.calls import OpenCall
 from backstay.ports import Answer, Question
 from backstay.runtime.barrier import Fault
 from backstay.runtime.fire_hooks import fire
-from backstay.runtime.services import Outcome, Services
-from backstay.vocab.event import Draft, Recorded
+from backstay.runtime.services import Outcome, Performer
 from backstay.vocab.events import PermissionAnswered, PermissionAsked
 from backstay.vocab.events.limits import BudgetAnswered, BudgetAsked
 
@@ -21,21 +20,15 @@ _NO_RULE: Final = f"{THIS_SESSION}: none of the rules that were offered was name
 _LEFT_OUT: Final = f"{THIS_SESSION}: this session keeps and reads no grants"
 
 
-class AskHuman:
+class AskApproval(Performer[PermissionAsked]):
     """One question to a person."""
-
-    def __init__(self, record: Recorded, services: Services) -> None:
-        assert isinstance(record.event, PermissionAsked)
-        self._asked = record.event
-        self._id = record.id
-        self._services = services
 
     async def run(self) -> Outcome:
         """Ask; without anybody to ask, the answer is no."""
         asker = self._services.asker
         if asker is None:
-            return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True))
-        call = next(call for call in self._services.state.progress.calls if call.id == self._asked.call)
+            return self._finish(PermissionAnswered(call=self._intent.call, allowed=False, nobody=True))
+        call = next(call for call in self._services.state.progress.calls if call.id == self._intent.call)
         args = msgspec.json.decode(call.args, type=dict[str, object])
         fire(self._services, "Notification", call.id, matcher_value="permission_prompt")
         question = Question(
@@ -43,19 +36,18 @@ class AskHuman:
             call=call.id,
             tool=call.name,
             args=args,
-            reason=self._asked.detail,
+            reason=self._intent.detail,
             kind=call.reason,
             offers=call.offers,
             exact=self._exact_rule(call),
         )
         answer = await asker(question)
-        return self._answer(await self._event(call, answer, question.exact), by_person=not answer.nobody)
+        event = await self._event(call, answer, question.exact)
+        return self._finish(event, by="system" if answer.nobody else "user")
 
     def _exact_rule(self, call: OpenCall) -> str:
         tool = self._services.tools.get(call.name)
-        return (
-            "" if tool is None else exact_rule(self._services.state.progress, call, tool.spec, self._services.policy())
-        )
+        return "" if tool is None else exact_rule(self._services.state.progress, call, tool.spec, self._services.policy)
 
     async def _event(self, call: OpenCall, answer: Answer, exact: str) -> PermissionAnswered:
         """The answer as the log has it. Only what was offered can be granted: an answer cannot widen what it was shown."""
@@ -82,17 +74,10 @@ class AskHuman:
             message=message,
         )
 
-    def stopped(self) -> Outcome:
-        """The question is withdrawn."""
-        return Outcome()
-
-    def failed(self, fault: Fault) -> Outcome:
-        """Whoever was to be asked broke: what cannot be decided is refused."""
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Refuse the call: the asker broke, and nobody decided."""
         message = f"asking failed: {fault.kind}: {fault.message}"
-        return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True, message=message))
-
-    def _answer(self, event: PermissionAnswered, *, by_person: bool = False) -> Outcome:
-        return Outcome((Draft(event=event, by="user" if by_person else "system", cause=self._id),))
+        return self._finish(PermissionAnswered(call=self._intent.call, allowed=False, nobody=True, message=message))
 
 
 BUDGET = "Budget"
@@ -102,21 +87,15 @@ BUDGET = "Budget"
 ONE_DOLLAR: Final = 100_000_000
 
 
-class AskBudget:
+class AskBudget(Performer[BudgetAsked]):
     """One question about money. Who agrees allows as much again as was allowed first."""
-
-    def __init__(self, record: Recorded, services: Services) -> None:
-        assert isinstance(record.event, BudgetAsked)
-        self._asked = record.event
-        self._id = record.id
-        self._services = services
 
     async def run(self) -> Outcome:
         """Ask; when there is nobody, the session stays paused."""
         asker = self._services.asker
         if asker is None:
-            return self._answer(BudgetAnswered(allowed=False, nobody=True))
-        spent, limit = self._asked.spent, self._asked.limit
+            return self._finish(BudgetAnswered(allowed=False, nobody=True))
+        spent, limit = self._intent.spent, self._intent.limit
         more = limit or ONE_DOLLAR
         reason = f"{dollars(spent)} of {dollars(limit)} are spent. Allow {dollars(more)} more?"
         answer = await asker(
@@ -129,19 +108,12 @@ class AskBudget:
             )
         )
         if answer.nobody:
-            return self._answer(BudgetAnswered(allowed=False, nobody=True, message=answer.message))
+            return self._finish(BudgetAnswered(allowed=False, nobody=True, message=answer.message))
         raised = max(spent, limit) + more if answer.allowed else None
         event = BudgetAnswered(allowed=answer.allowed, limit=raised, message=answer.message)
-        return self._answer(event, by_person=True)
+        return self._finish(event, by="user")
 
-    def stopped(self) -> Outcome:
-        """The question is withdrawn."""
-        return Outcome()
-
-    def failed(self, fault: Fault) -> Outcome:
-        """Whoever was to be asked broke: the session stays paused."""
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Leave the session paused: the asker broke."""
         message = f"asking failed: {fault.kind}: {fault.message}"
-        return self._answer(BudgetAnswered(allowed=False, nobody=True, message=message))
-
-    def _answer(self, event: BudgetAnswered, *, by_person: bool = False) -> Outcome:
-        return Outcome((Draft(event=event, by="user" if by_person else "system", cause=self._id),))
+        return self._finish(BudgetAnswered(allowed=False, nobody=True, message=message))

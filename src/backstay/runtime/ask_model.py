@@ -1,4 +1,7 @@
-"""Performs `ModelAsked`: one model call, streamed, from the transcript to a reply in the inbox."""
+"""Performs `ModelAsked`: one model call, streamed, from the transcript to a reply in the inbox.
+
+Performs `WaitStarted` too: lets time pass before a model is asked again.
+"""
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -14,12 +17,13 @@ from backstay.logic.state.content import digest, make_durable, replace_surrogate
 from backstay.logic.state.request_messages import cited
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.runtime.barrier import Fault
-from backstay.runtime.run_tool import inspected
-from backstay.runtime.services import Outcome, Services
+from backstay.runtime.run_tool import inspect_call
+from backstay.runtime.services import Outcome, Performer, Services
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError, UserError
-from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.event import Recorded
 from backstay.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque, calls_of
+from backstay.vocab.events.limits import WaitEnded, WaitStarted
 from backstay.vocab.ids import call_id, provider_of
 from backstay.vocab.messages import InFlightPart, Reasoning, SignedReasoning, Text, ToolCall, text_of
 from backstay.vocab.specs import ModelFacts, Usage
@@ -60,14 +64,13 @@ async def _read(
     return reply
 
 
-class AskModel:
+class AskModel(Performer[ModelAsked]):
     """One model call."""
 
+    by = "model"
+
     def __init__(self, record: Recorded, services: Services) -> None:
-        assert isinstance(record.event, ModelAsked)
-        self._asked = record.event
-        self._id = record.id
-        self._services = services
+        super().__init__(record, services)
         self._said: list[str] = []
         self._thought: list[str] = []
         self._called: list[str] = []
@@ -78,7 +81,7 @@ class AskModel:
     async def run(self) -> Outcome:
         """Ask, stream, and return the reply or the failure."""
         try:
-            model = await self._services.resolve_model(self._asked.model)
+            model = await self._services.resolve_model(self._intent.model)
             self._facts = model.facts
             request = await self._request()
             reply = await stream_model(model, request, idle_s=self._services.idle_timeout_s, show=self._show)
@@ -90,15 +93,16 @@ class AskModel:
         outcome = self._reply(reply, reply.model or model.name)
         replied = outcome.drafts[0].event
         assert isinstance(replied, ModelReplied)
-        looked = [await inspected(self._services, call, cause=self._id) for call in calls_of(replied)]
-        return Outcome((outcome.drafts[0], *looked, *outcome.drafts[1:]), outcome.blobs)
+        facts = [await inspect_call(self._services, call) for call in calls_of(replied)]
+        inspected = self._finish(*facts, by="system").drafts
+        return Outcome((outcome.drafts[0], *inspected, *outcome.drafts[1:]), outcome.blobs)
 
-    def stopped(self) -> Outcome:
-        """The part of the answer that had arrived."""
-        return self._reply(ModelReply(parts=self._partial(), stop="interrupted"), self._asked.model)
+    def report_stop(self) -> Outcome:
+        """Return the part of the answer that had arrived."""
+        return self._reply(ModelReply(parts=self._partial(), stop="interrupted"), self._intent.model)
 
-    def failed(self, fault: Fault) -> Outcome:
-        """An adapter broke: the call failed for an unknown reason."""
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Return a failure of an unknown kind: the adapter broke."""
         return self._failure(ProviderError("unknown", f"{fault.kind}: {fault.message}"))
 
     # --- the request -------------------------------------------------------------------------------------------------------------
@@ -111,20 +115,20 @@ class AskModel:
             await anyio.lowlevel.checkpoint()
         outgoing.extend(fresh, blobs.__getitem__, transcript.opaques)
         return ModelRequest(
-            model=self._asked.model,
+            model=self._intent.model,
             messages=tuple(outgoing.messages),
             instructions="\n\n".join(filter(None, (self._services.instructions, *outgoing.system))),
             tools=self._services.tools.specs(),
-            parameters=self._asked.parameters,
+            parameters=self._intent.parameters,
             position=self._services.state.progress.replies,
-            place=self._services.state.progress.place_of(self._asked.model),
+            place=self._services.state.progress.place_of(self._intent.model),
             tap=self._tap,
         )
 
     def _tap(self, kind: str, content: Mapping[str, object]) -> None:
         self._tapped = True
         self._services.tap(
-            kind, {"execution": self._asked.turn, "round": self._asked.round, "ask": self._id, **content}
+            kind, {"execution": self._intent.turn, "round": self._intent.round, "ask": self._id, **content}
         )
 
     def _trace_whole(self, model: Model, request: ModelRequest, reply: ModelReply) -> None:
@@ -151,7 +155,7 @@ class AskModel:
             parts = (Reasoning(text=replace_surrogates("".join(self._thought))), *parts)
         return parts
 
-    def _streamed(self) -> tuple[InFlightPart, ...]:
+    def _all_parts(self) -> tuple[InFlightPart, ...]:
         return (*self._partial(), *((Text(text=replace_surrogates("".join(self._called))),) if self._called else ()))
 
     def _reply(self, reply: ModelReply, model: str) -> Outcome:
@@ -159,10 +163,10 @@ class AskModel:
         durable, blobs = make_durable(parts)
         doubts = _impossible(reply.usage)
         counted = None if doubts else reply.usage
-        usage = counted or self._estimated(parts if reply.stop != "interrupted" else self._streamed())
+        usage = counted or self._estimate(parts if reply.stop != "interrupted" else self._all_parts())
         opaque = None
         if reply.opaque:
-            opaque = Opaque(provider=reply.provider or provider_of(self._asked.model), sha256=digest(reply.opaque))
+            opaque = Opaque(provider=reply.provider or provider_of(self._intent.model), sha256=digest(reply.opaque))
             blobs[opaque.sha256] = reply.opaque
         event = ModelReplied(
             parts=durable,
@@ -173,21 +177,18 @@ class AskModel:
             opaque=opaque,
             problem=self._problem(reply),
         )
-        notes = [
-            Draft(event=ModelNoted(note=replace_surrogates(note)), by="model", cause=self._id)
-            for note in (*reply.notes, *doubts)
-        ]
-        return Outcome((Draft(event=event, by="model", cause=self._id), *notes), blobs)
+        notes = (ModelNoted(note=replace_surrogates(note)) for note in (*reply.notes, *doubts))
+        return self._finish(event, *notes, blobs=blobs)
 
     def _problem(self, reply: ModelReply) -> str:
-        schema = self._asked.parameters.get("schema")
+        schema = self._intent.parameters.get("schema")
         if not isinstance(schema, dict) or reply.stop in ("interrupted", "tool_calls"):
             return ""
         return answer_problem(text_of(reply.parts), schema)
 
-    def _estimated(self, parts: Sequence[InFlightPart]) -> Usage:
-        """Usage that nobody counted: the stream was cut, or the provider sent none."""
-        sent = self._asked.tokens * self._services.state.progress.context.ratio
+    def _estimate(self, parts: Sequence[InFlightPart]) -> Usage:
+        """Estimate the usage of a stream that was cut, or whose provider sent none."""
+        sent = self._intent.tokens * self._services.state.progress.context.ratio
         durable, _ = make_durable(parts)
         return Usage(input=int(sent), output=tokens_of(durable) if durable else 0, estimated=True)
 
@@ -212,7 +213,7 @@ class AskModel:
     def _failure(self, exc: ProviderError) -> Outcome:
         partial = self._partial()
         durable, blobs = make_durable(partial)
-        usage = self._estimated(self._streamed()) if partial or self._called else None
+        usage = self._estimate(self._all_parts()) if partial or self._called else None
         event = ModelFailed(
             kind=exc.kind,
             message=PLAIN.text(replace_surrogates(str(exc))),
@@ -221,7 +222,7 @@ class AskModel:
             usage=usage,
             cost=cost(usage, self._facts.prices) if usage else None,
         )
-        return Outcome((Draft(event=event, by="model", cause=self._id),), blobs)
+        return self._finish(event, blobs=blobs)
 
 
 def _impossible(usage: Usage | None) -> tuple[str, ...]:
@@ -229,3 +230,19 @@ def _impossible(usage: Usage | None) -> tuple[str, ...]:
     if usage is None or min(usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning) >= 0:
         return ()
     return (f"the provider's usage cannot be ({usage.input} in, {usage.output} out), so it was estimated",)
+
+
+class Wait(Performer[WaitStarted]):
+    """One wait before a model is asked again."""
+
+    async def run(self) -> Outcome:
+        """Wait until it is time."""
+        until, since = self._intent.until, self._record.at
+        left = min(until - self._services.clock.now(), until - since)  # the clock may have been ahead
+        if left > 0:
+            await self._services.clock.sleep(left / 1_000_000)
+        return self._finish(WaitEnded())
+
+    def report_fault(self, fault: Fault) -> Outcome:
+        """End the wait: a clock that breaks is no reason to wait for ever."""
+        return self._finish(WaitEnded())

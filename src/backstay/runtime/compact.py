@@ -34,7 +34,7 @@ from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import follow
 from backstay.runtime.fire_hooks import fire_and_wait
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import Outcome, Services, whole_text
+from backstay.runtime.services import Outcome, Performer, Services, fetch_text
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.event import Draft, Recorded
@@ -101,14 +101,11 @@ async def request_compaction(runner: Runner, instructions: str = "", *, model: s
     raise runner.ended_with
 
 
-class Compact:
+class Compact(Performer[CompactionStarted]):
     """One compaction."""
 
     def __init__(self, record: Recorded, services: Services) -> None:
-        assert isinstance(record.event, CompactionStarted)
-        self._started = record.event
-        self._id = record.id
-        self._services = services
+        super().__init__(record, services)
         self._chosen: Plan | None = None
         self._earlier = ""
         self._model: Model | None = None
@@ -118,54 +115,54 @@ class Compact:
 
     async def run(self) -> Outcome:
         """Shorten the conversation, or say why it stays as it is."""
-        verdict = await fire_and_wait(self._services, "PreCompact", self._id, matcher_value=self._started.trigger)
+        verdict = await fire_and_wait(self._services, "PreCompact", self._id, matcher_value=self._intent.trigger)
         if verdict is not None and verdict.blocked:
             return self._fail(f"A hook refused it: {verdict.reason or 'it gave no reason'}")
-        chosen = self._chosen = what_to_shorten(self._started, self._services.state)
+        chosen = self._chosen = what_to_shorten(self._intent, self._services.state)
         if chosen is None:
             return self._fail("There is nothing that could be shortened.")
-        if self._started.trigger == "trim":
-            return self._done(chosen, "")
+        if self._intent.trigger == "trim":
+            return self._replace(chosen, "")
         if chosen.earlier is not None:
             self._earlier = text_of((chosen.earlier,))
-            self._earlier = await whole_text((chosen.earlier,), self._services.store.blob)
-        return self._done(chosen, await self._summary(chosen))
+            self._earlier = await fetch_text((chosen.earlier,), self._services.store.blob)
+        return self._replace(chosen, await self._summary(chosen))
 
-    def stopped(self) -> Outcome:
-        """The conversation stays as it was."""
+    def report_stop(self) -> Outcome:
+        """Leave the conversation as it was."""
         return self._fail("It was interrupted.")
 
-    def failed(self, fault: Fault) -> Outcome:
-        """Whatever broke, the conversation's own words are there."""
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Summarise by the conversation's own words, unless the fault came before it was known what stays."""
         if self._chosen is None:
             return self._fail(f"{fault.kind}: {fault.message}")
         self._notes.append(f"the summary was put together without a model: {fault.kind}: {fault.message}")
-        return self._done(self._chosen, self._digest(self._chosen))
+        return self._replace(self._chosen, self._digest(self._chosen))
 
     # --- the summary -------------------------------------------------------------------------------------------------------------
 
     async def _summary(self, chosen: Plan) -> str:
         try:
-            model = self._model = await self._services.resolve_model(self._started.model)
-            text = await self._summarised(chosen, model) if model.facts.summarises and not chosen.thin else ""
+            model = self._model = await self._services.resolve_model(self._intent.model)
+            text = await self._ask_for_summary(chosen, model) if model.facts.summarises and not chosen.thin else ""
         except (ProviderError, UserError) as exc:
-            self._notes.append(f"the summary was put together without {self._started.model}: {PLAIN.text(str(exc))}")
+            self._notes.append(f"the summary was put together without {self._intent.model}: {PLAIN.text(str(exc))}")
             text = ""
         return text or self._digest(chosen)
 
     def _digest(self, chosen: Plan) -> str:
         return digest(chosen.old, chosen.summary_tokens, self._earlier)
 
-    async def _summarised(self, chosen: Plan, model: Model) -> str:
+    async def _ask_for_summary(self, chosen: Plan, model: Model) -> str:
         """A summary, piece by piece, so that each question fits the model's window; empty when there is none."""
         room = chosen.summary_tokens
         answer = min(model.facts.max_output, room * 2)
-        rest = estimate_text(question("", " ", self._started.instructions, room)) + room + answer
-        window = min(self._started.window, model.facts.window)
+        rest = estimate_text(question("", " ", self._intent.instructions, room)) + room + answer
+        window = min(self._intent.window, model.facts.window)
         piece = int(window * FITS / max(1.0, self._services.state.progress.context.ratio)) - rest
         so_far = clipped(self._earlier, room)
         for chunk in chunks(chosen.old, piece) if piece >= LEAST_PIECE else ():
-            asked = question(chunk, so_far, self._started.instructions, room)
+            asked = question(chunk, so_far, self._intent.instructions, room)
             if not self._affordable(asked, model):
                 self._notes.append("the summary was put together without a model: there is no money left for one")
                 return ""
@@ -185,7 +182,7 @@ class Compact:
             tap=self._tap,
         )
         heard: list[Delta] = []
-        sent = Usage(input=self._counted(asked), estimated=True)
+        sent = Usage(input=self._estimate(asked), estimated=True)
         try:
             reply = await stream_model(model, request, idle_s=self._services.idle_timeout_s, show=heard.append)
         except ProviderError:
@@ -196,7 +193,7 @@ class Compact:
             self._spend(model, replace(sent, output=len(heard)))
             raise
         text = text_of(reply.parts)
-        self._spend(model, reply.usage or replace(sent, output=self._counted(text)), reply.cost)
+        self._spend(model, reply.usage or replace(sent, output=self._estimate(text)), reply.cost)
         return text
 
     def _tap(self, kind: str, content: Mapping[str, object]) -> None:
@@ -204,7 +201,7 @@ class Compact:
         execution = turn.id if turn is not None else self._id
         self._services.tap(kind, {"execution": execution, "round": 0, "ask": self._id, **content})
 
-    def _counted(self, text: str) -> int:
+    def _estimate(self, text: str) -> int:
         return int(estimate_text(text) * self._services.state.progress.context.ratio)
 
     # --- money -------------------------------------------------------------------------------------------------------------------
@@ -221,12 +218,12 @@ class Compact:
         if left is None or budget.on_exceed == "warn":
             return True
         left -= self._cost or 0
-        return left > 0 and (cost(Usage(input=self._counted(asked)), model.facts.prices) or 0) <= left
+        return left > 0 and (cost(Usage(input=self._estimate(asked)), model.facts.prices) or 0) <= left
 
     # --- what came of it ---------------------------------------------------------------------------------------------------------
 
-    def _done(self, chosen: Plan, text: str) -> Outcome:
-        started = self._started
+    def _replace(self, chosen: Plan, text: str) -> Outcome:
+        started = self._intent
         summary: Text | TextRef | None = None
         blobs: dict[str, bytes] = {}
         if chosen.forgone:
@@ -246,9 +243,8 @@ class Compact:
             usage=self._usage,
             cost=self._cost,
         )
-        notes = tuple(Draft(event=ModelNoted(note=replace_surrogates(note)), cause=self._id) for note in self._notes)
-        return Outcome((Draft(event=event, cause=self._id), *notes), blobs)
+        notes = (ModelNoted(note=replace_surrogates(note)) for note in self._notes)
+        return self._finish(event, *notes, blobs=blobs)
 
     def _fail(self, message: str) -> Outcome:
-        failed = CompactionFailed(message=PLAIN.text(message), usage=self._usage, cost=self._cost)
-        return Outcome((Draft(event=failed, cause=self._id),))
+        return self._finish(CompactionFailed(message=PLAIN.text(message), usage=self._usage, cost=self._cost))

@@ -20,16 +20,16 @@ async def fire_and_wait(
 
     Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `finish_unanswered`.
     """
-    draft = hook_intent(services.policy(), event, subject, matcher_value=matcher_value, args=args)
+    draft = hook_intent(services.policy, event, subject, matcher_value=matcher_value, args=args)
     if draft is None:
         return None
     waiting = services.hook_waiters.setdefault((event, subject), HookWaiter())
     await services.inbox.deliver(draft)
     assert isinstance(draft.event, HookStarted)
-    hooks = services.policy().hooks
+    hooks = services.policy.hooks
     longest = max(hook.timeout for hook in hooks if hook.id in draft.event.handlers)
     with anyio.move_on_after(longest + PATIENCE_S):
-        await waiting.over.wait()
+        await waiting.done.wait()
     services.hook_waiters.pop((event, subject), None)
     return waiting.verdict or finish_unanswered(draft.event, "hooks did not answer in time", hooks)
 
@@ -39,12 +39,12 @@ async def wait_for_running_hooks(services: Services) -> None:
     with anyio.move_on_after(PATIENCE_S):
         while open_hooks := services.state.progress.hooks.open:
             first = open_hooks[0]
-            await services.hook_waiters.setdefault((first.event, first.subject), HookWaiter()).over.wait()
+            await services.hook_waiters.setdefault((first.event, first.subject), HookWaiter()).done.wait()
             services.hook_waiters.pop((first.event, first.subject), None)
 
 
 def fire(services: Services, event: str, subject: str, *, matcher_value: str = "") -> None:
     """Have the handlers of `event` heard, and wait for nobody."""
-    draft = hook_intent(services.policy(), event, subject, matcher_value=matcher_value)
+    draft = hook_intent(services.policy, event, subject, matcher_value=matcher_value)
     if draft is not None:
         services.inbox.post(draft)

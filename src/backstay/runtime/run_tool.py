@@ -11,8 +11,7 @@ from backstay.logic.state.content import make_durable, replace_surrogates
 from backstay.ports import Confinement, Tool, ToolOutput
 from backstay.runtime.admission import as_stored
 from backstay.runtime.barrier import Fault, run_guarded
-from backstay.runtime.services import Outcome, Services
-from backstay.runtime.wait import run_offloaded
+from backstay.runtime.services import Outcome, Performer, Services, run_offloaded
 from backstay.vocab.deltas import ToolOutputDelta
 from backstay.vocab.event import Draft, Event, Recorded, ToolOutcome
 from backstay.vocab.events import CallInspected, CallProposed, FaultCaught, ToolFinished, ToolStarted
@@ -26,14 +25,11 @@ KEPT_OUTPUT = 64 * 1024
 """Characters of streamed output that are kept for a call that is stopped."""
 
 
-class RunTool:
+class RunTool(Performer[ToolStarted]):
     """One run of a tool. It is also the `ToolContext` that the tool sees."""
 
     def __init__(self, record: Recorded, services: Services) -> None:
-        assert isinstance(record.event, ToolStarted)
-        self._started = record.event
-        self._id = record.id
-        self._services = services
+        super().__init__(record, services)
         self._shown: list[str] = []
         self._size = 0
         self._checking = False
@@ -42,19 +38,19 @@ class RunTool:
         self._went: list[str] = []
         """The files that the tool has read or written."""
         self._walls: Confinement | None = None
-        self._open = next(call for call in services.state.progress.calls if call.id == record.event.call)
+        self._open = next(call for call in services.state.progress.calls if call.id == self._intent.call)
 
     # --- what the tool sees
 
     @property
     def call(self) -> str:
         """The id of the call."""
-        return self._started.call
+        return self._intent.call
 
     @property
     def key(self) -> str:
         """The idempotency key of the call."""
-        return self._started.key
+        return self._intent.key
 
     @property
     def cwd(self) -> str:
@@ -103,16 +99,14 @@ class RunTool:
             self._ended = True
 
     async def _run(self) -> Outcome:
-        tool = self._services.tools.get(self._started.name)
+        tool = self._services.tools.get(self._intent.name)
         if tool is None:
-            return self._finish(
-                "invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool"
-            )
+            return self._end("invalid", f"There is no tool called {self._intent.name!r} any more.", code="unknown_tool")
         inspect = partial(self._services.tools.inspect, self._open.name, self._open.args)
         _, _, args = await run_offloaded(inspect, len(self._open.args))
         if self._services.files is not None:
             await self._services.files.before(tool.spec, self.call, await self._places(args), self._id)
-        if tool.spec.touches == "runs" and self._services.start_sandbox is not None:
+        if tool.spec.touches == "runs":
             self._walls = await anyio.to_thread.run_sync(self._services.start_sandbox)
         patience = self._services.tool_timeout_s
         with anyio.move_on_after(patience) as limit:
@@ -120,27 +114,28 @@ class RunTool:
         if limit.cancelled_caught and self._checking:
             return self._still_unknown(f"looking for it took more than {patience:g} seconds")
         if limit.cancelled_caught:
-            return self._finish(
+            return self._end(
                 "failed", self._partial(f"Given up: it ran for more than {patience:g} seconds."), code="timeout"
             )
         parts: tuple[InFlightPart, ...] = (*self._changed(), Text(text=replace_surrogates(output.text)), *output.media)
         if output.failed:
-            return self._finish("failed", parts, code=output.code)
+            return self._end("failed", parts, code=output.code)
         notes, shown = await self._notes()
-        finished = self._finish("ok", (*parts, *notes), code=output.code)
-        said = (Draft(event=each, cause=self._id) for each in shown)
-        return Outcome((*finished.drafts, *said), finished.blobs)  # in this order: a log cut between them tells again
+        finished = self._end("ok", (*parts, *notes), code=output.code)
+        return Outcome(  # in this order: a log cut between them shows the notes again
+            (*finished.drafts, *self._finish(*shown).drafts), finished.blobs
+        )
 
-    def stopped(self) -> Outcome:
-        """What it had shown when it was told to stop; it may not have let go yet."""
+    def report_stop(self) -> Outcome:
+        """Return what the tool had shown; it may not have ended yet."""
         why = "Stopped by the person." if self._ended else "Stopped by the person; it did not answer in time."
-        return self._finish("interrupted", self._partial(why), code="interrupted")
+        return self._end("interrupted", self._partial(why), code="interrupted")
 
-    def failed(self, fault: Fault) -> Outcome:
-        """A tool that raises has failed; the session has not."""
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Return the failure of a tool that raised; the session goes on."""
         if self._checking:
             return self._still_unknown(f"looking for it failed with {fault.kind}: {fault.message}")
-        return self._finish("failed", f"{fault.kind}: {fault.message}", code="raised")
+        return self._end("failed", f"{fault.kind}: {fault.message}", code="raised")
 
     async def _places(self, args: dict[str, object]) -> Iterable[str]:
         """Where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
@@ -150,7 +145,7 @@ class RunTool:
         return facts.links.values() if facts is not None else ()
 
     async def _output(self, tool: Tool, args: dict[str, object]) -> ToolOutput:
-        if self._started.again and self._started.effect == "reconcilable":
+        if self._intent.again and self._intent.effect == "reconcilable":
             self._checking = True
             found = await tool.check(args, self)
             self._checking = False
@@ -172,68 +167,55 @@ class RunTool:
 
     def _changed(self) -> tuple[InFlightPart, ...]:
         """What the model must know when it was not its own arguments that ran."""
-        if not self._open.changed or self._started.name == "AskUserQuestion":
+        if not self._open.changed or self._intent.name == "AskUserQuestion":
             return ()
         who = "The person" if self._open.changed == "user" else "A hook"
         return (Text(text=f"({who} changed the arguments. This ran: {replace_surrogates(self._open.args)})\n"),)
 
     def _still_unknown(self, why: str) -> Outcome:
-        text = f"Outcome unknown: {self._started.name} was started before the process died, and {why}. It was not run again."
-        return self._finish("unknown", text, code="restart")
+        text = f"Outcome unknown: {self._intent.name} was started before the process died, and {why}. It was not run again."
+        return self._end("unknown", text, code="restart")
 
     def _partial(self, why: str) -> str:
-        doubt = "" if self._started.effect == "pure" else " It may have partly happened."
+        doubt = "" if self._intent.effect == "pure" else " It may have partly happened."
         shown = "".join(self._shown)
         return f"{why}{doubt}" + (f" Its output so far:\n{shown}" if shown else "")
 
-    def _finish(self, outcome: ToolOutcome, content: str | tuple[InFlightPart, ...], *, code: str = "") -> Outcome:
+    def _end(self, outcome: ToolOutcome, content: str | tuple[InFlightPart, ...], *, code: str = "") -> Outcome:
         parts: tuple[InFlightPart, ...] = (
             (Text(text=replace_surrogates(content)),) if isinstance(content, str) else content
         )
         durable, blobs = make_durable(parts)
         kept = tuple(part for part in durable if isinstance(part, Text | TextRef | MediaRef))
-        event = ToolFinished(call=self.call, outcome=outcome, content=kept, code=code)
-        return Outcome((Draft(event=event, cause=self._id),), blobs)
+        return self._finish(ToolFinished(call=self.call, outcome=outcome, content=kept, code=code), blobs=blobs)
 
 
 MOST_CALLS: Final = 128
 """Calls of one reply that are looked at."""
 
 
-class InspectCall:
+class InspectCall(Performer[CallProposed]):
     """One look at a call that was not looked at when it arrived."""
 
-    def __init__(self, record: Recorded, services: Services) -> None:
-        assert isinstance(record.event, CallProposed)
-        self._call = record.event.call
-        self._id = record.id
-        self._services = services
-
     async def run(self) -> Outcome:
-        """Look."""
-        found = next(call for call in self._services.state.progress.calls if call.id == self._call)
+        """Inspect the call."""
+        found = next(call for call in self._services.state.progress.calls if call.id == self._intent.call)
         call = ToolCall(id=found.id, name=found.name, args=found.args)
-        return Outcome((await inspected(self._services, call, cause=self._id),))
+        return self._finish(await inspect_call(self._services, call))
 
-    def stopped(self) -> Outcome:
-        """Nothing came of it; the call is closed without."""
-        return Outcome()
-
-    def failed(self, fault: Fault) -> Outcome:
-        """A call that cannot be looked at cannot run."""
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Return a problem: a call that cannot be inspected cannot run."""
         problem = f"inspection_failed: {fault.kind}: {fault.message}"
-        return Outcome((Draft(event=CallInspected(call=self._call, problem=problem), cause=self._id),))
+        return self._finish(CallInspected(call=self._intent.call, problem=problem))
 
 
-async def inspected(services: Services, call: ToolCall, *, cause: str) -> Draft:
-    """The facts about `call`, as an event."""
+async def inspect_call(services: Services, call: ToolCall) -> CallInspected:
+    """Return the facts about `call`: whether its arguments fit, and where its paths lead."""
     if int(call.id.rpartition("-")[2] or 0) >= MOST_CALLS:
         problem = f"too_many_calls: One reply may have {MOST_CALLS} calls. Make the rest in the next one."
-        return Draft(event=CallInspected(call=call.id, problem=problem), cause=cause)
+        return CallInspected(call=call.id, problem=problem)
     inspect = partial(services.tools.inspect, call.name, call.args)
     code, message, args = await run_offloaded(inspect, len(call.args))
     if code:
-        return Draft(event=CallInspected(call=call.id, problem=f"{code}: {message}"), cause=cause)
-    return Draft(
-        event=CallInspected(call=call.id, facts=await services.in_force.resolve_paths(call.name, args)), cause=cause
-    )
+        return CallInspected(call=call.id, problem=f"{code}: {message}")
+    return CallInspected(call=call.id, facts=await services.in_force.resolve_paths(call.name, args))

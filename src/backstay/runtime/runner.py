@@ -24,8 +24,7 @@ from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item, Subscription
 from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
 from backstay.runtime.inbox import InboxItem
-from backstay.runtime.services import Outcome, Perform, Performer, Services
-from backstay.runtime.wait import run_offloaded
+from backstay.runtime.services import Outcome, Perform, Performer, Services, run_offloaded
 from backstay.vocab.deltas import Notice, StoreWaiting
 from backstay.vocab.errors import BackstayError, IllegalTransition, StoreFull, StoreUnavailable, UserError
 from backstay.vocab.event import Draft, Event, Recorded
@@ -79,7 +78,7 @@ class Runner:
         self._lease = lease
         self.nonce = nonce
         self._patience_s = patience_s
-        self._running: dict[str, tuple[Performer, anyio.CancelScope]] = {}
+        self._running: dict[str, tuple[Performer[Event], anyio.CancelScope]] = {}
         self._ending = False
         self._ended = anyio.Event()
         self.closed = False
@@ -321,7 +320,7 @@ class Runner:
         waiting = self.services.hook_waiters.get((event, subject))
         if waiting is not None:
             waiting.verdict = verdict
-            waiting.over.set()
+            waiting.done.set()
 
     def _filter_notices(self, record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
         """`SessionResumeStarted` went out when the session was opened, before there was anything to write; the end is told at the end."""
@@ -347,18 +346,20 @@ class Runner:
             where = f"{type(record.event).__name__} {record.id}"
             tasks.start_soon(self._perform, where, performer, record, scope, name=where)
 
-    async def _perform(self, where: str, performer: Performer, record: Recorded, scope: anyio.CancelScope) -> None:
+    async def _perform(
+        self, where: str, performer: Performer[Event], record: Recorded, scope: anyio.CancelScope
+    ) -> None:
         outcome = None
         with scope:
             outcome = await run_guarded(where, lambda: _run_checked(performer))
         del self._running[record.id]
         if outcome is None:
-            outcome = performer.stopped()
+            outcome = performer.report_stop()
         elif isinstance(outcome, Fault):
             self.services.inbox.post(
                 Draft(event=FaultCaught(where=where, kind=outcome.kind, message=outcome.trace[-2000:]))
             )
-            outcome = performer.failed(outcome)
+            outcome = performer.report_fault(outcome)
         self.services.inbox.post(*outcome.drafts, blobs=outcome.blobs)
 
     async def _declare_stopped(self, interrupt: str) -> None:
@@ -368,12 +369,12 @@ class Runner:
         if progress.stopping == interrupt:
             for intent in (progress.asking, *(call.intent for call in progress.calls if call.phase == "running")):
                 if intent in self._running:
-                    known = self._running[intent][0].stopped()
+                    known = self._running[intent][0].report_stop()
                     self.services.inbox.post(*known.drafts, blobs=known.blobs)
         self.services.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
 
 
-async def _run_checked(performer: Performer) -> Outcome:
+async def _run_checked(performer: Performer[Event]) -> Outcome:
     """What a performer brings home, when it can be written down; else that is its fault."""
     outcome = await performer.run()
     return replace(outcome, drafts=tuple(map(as_stored, outcome.drafts)))

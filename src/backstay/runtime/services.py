@@ -1,9 +1,11 @@
 """What performers may touch, and what they give back."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final, Generic, Protocol, TypeVar, cast
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
@@ -15,12 +17,11 @@ from backstay.logic.state.session_state import State
 from backstay.ports import Asker, Clock, Confinement, EventStore, Model, Tool
 from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import DeltaStream
-from backstay.runtime.file_keeper import Files
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import StoreError
-from backstay.vocab.event import Draft, Grant, Recorded
+from backstay.vocab.event import By, Draft, Event, Grant, Recorded
 from backstay.vocab.events import ChildFinished, ChildStarted
 from backstay.vocab.events.instructions import NotesShown
 from backstay.vocab.events.limits import ChildPaused
@@ -29,61 +30,72 @@ from backstay.vocab.messages import DurablePart, Text, TextRef
 from backstay.vocab.specs import Mode, Owner, Taint, ToolSpec, Usage
 
 ReportSpending = Callable[[Usage, int, tuple[Taint, ...]], None]
-"""Takes what a child session has used, spent and met in all, when it is left, however that came about."""
+"""Takes the usage, the cost and the taint of a child session when it is closed, however it ended."""
 
-OpenChild = Callable[[ChildStarted, ReportSpending], Awaitable[ChildFinished | ChildPaused]]
-"""Runs a child session, from wherever its own log stands, to its end or until it has spent its share."""
+OpenChild = Callable[[ChildStarted, ReportSpending, "Services"], Awaitable[ChildFinished | ChildPaused]]
+"""Runs a child session, from where its own log stands, to its end or until it has spent its share."""
 
 ResolveModel = Callable[[str], Awaitable[Model]]
-"""Finds a model by its name in the log; raises `UserError` when there is none."""
-
+"""Returns a model by its name in the log; raises `UserError` when there is none."""
 
 ResolvePaths = Callable[[str, Mapping[str, object]], Awaitable[CallFacts | None]]
-"""Looks at the paths of a call: the tool's name and its arguments."""
+"""Returns where the paths of a call lead, by the tool's name and its arguments; None when it names no path."""
 
 ReadFolderNotes = Callable[[Sequence[str], str], Awaitable[tuple[str, tuple[NotesShown, ...]]]]
-"""Finds the notes of folders that a call went to, by its paths and its id: what the model was not told yet, and the events that say so."""
+"""Returns the notes of folders that a call went to, by its paths and its id: those that the model has not, and the events that say so."""
 
 StoreGrants = Callable[[Sequence[str], Grant], Awaitable[str]]
-"""Writes granted rules where later sessions find them; says why when it cannot."""
+"""Stores granted rules for later sessions; returns why when it cannot."""
 
 DispatchHooks = Callable[[HookStarted, "Services"], Awaitable[HookFinished]]
-"""Runs the handlers of a hook event and puts their answers together."""
+"""Runs the handlers of a hook event and merges their answers."""
 
 
 class Tools(Protocol):
     """The tools of a session."""
 
     def get(self, name: str) -> Tool | None:
-        """The tool called `name`."""
+        """Return the tool called `name`."""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told of them."""
+        """Return the specifications of all tools, for the model."""
 
     def inspect(self, name: str, args_text: str) -> tuple[str, str, dict[str, object]]:
-        """A problem's code and message, both empty when a call could run, and its arguments."""
+        """Return a problem's code and message, both empty when the call could run, and its arguments."""
 
 
-async def _resolve_nothing(name: str, args: Mapping[str, object]) -> CallFacts | None:
-    """Nobody looks."""
-    return None
+class Files(Protocol):
+    """Keeps what files hold before calls change them."""
+
+    @property
+    def roots(self) -> tuple[bytes, ...]:
+        """The folders that are kept; none when nothing is."""
+
+    async def before(self, spec: ToolSpec, call: str, places: Iterable[str], cause: str) -> None:
+        """Keep what a call of a tool may change. `places` are its paths, every link followed."""
+
+    async def keep_trees(self, call: str, cause: str) -> None:
+        """Keep what all folders hold, once a turn."""
+
+    def forget(self) -> None:
+        """Rely on nothing that was kept so far."""
 
 
 class HookWaiter(Struct):
-    """Somebody waits for the handlers of a hook event."""
+    """A performer that waits for the handlers of a hook event."""
 
-    over: anyio.Event = field(default_factory=anyio.Event)
+    done: anyio.Event = field(default_factory=anyio.Event)
     verdict: HookFinished | None = None
-    """What they said. The state may have forgotten it by the time that somebody looks: a turn ended in the same step."""
+    """What they answered. The state may have forgotten it by the time that the waiter runs: a turn ended in the same step."""
 
 
-class InForce(Struct):
+class InForce(Struct, kw_only=True):
     """What is in force now and changes while the session is open. The runner owns it."""
 
     policy: Policy
-    instructions: str = ""
-    """What the model is told from the next request on."""
-    resolve_paths: ResolvePaths = _resolve_nothing
+    instructions: str
+    """The system prompt from the next request on."""
+    resolve_paths: ResolvePaths
     dispatch_hooks: DispatchHooks | None = None
     opening: PendingOpen = PendingOpen()
     """The opening that is not written yet."""
@@ -105,26 +117,26 @@ class Services(Struct, frozen=True, kw_only=True):
     in_force: InForce
     deltas: DeltaStream
     """Shows and traces what is not in the log."""
-    mask: Mask = field(default_factory=Mask)
+    mask: Mask
     """Hides known keys in what is written and shown."""
+    open_child: OpenChild
+    start_sandbox: Callable[[], Confinement | None]
+    """Returns the confinement that programs are started behind; may take a moment."""
+    tasks: TaskGroup
+    """Runs hooks that no performer waits for, as long as the session is open."""
     outgoing: Outgoing = field(default_factory=Outgoing)
     """The history as requests have it."""
     asker: Asker | None = None
     read_folder_notes: ReadFolderNotes | None = None
     store_grants: StoreGrants | None = None
-    start_sandbox: Callable[[], Confinement | None] | None = None
-    """Gives what programs are started behind; may take a moment."""
-    tasks: TaskGroup
-    """Where hooks go on that nobody waits for, as long as the session is open."""
     hook_waiters: dict[tuple[str, str], HookWaiter] = field(default_factory=dict)
-    """Who waits for the handlers of a hook event about a subject."""
+    """The performers that wait for hooks, by event and subject."""
     include_calls: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """What texts include and hooks are heard about, by subject: the tool that would bring it, and its arguments."""
+    """The inclusions of texts that hooks are asked about, by subject: the tool that would read it, and its arguments."""
     save_extension_state: Callable[[], Awaitable[Sequence[Draft]]] | None = None
-    """Gives what extensions put away in the commit that ends a turn."""
+    """Returns the events with the state of extensions, for the commit that ends a turn."""
     stop_extensions: Callable[[], Awaitable[None]] | None = None
-    """Ends what lives with the session, when its last event is written."""
-    open_child: OpenChild | None = None
+    """Stops extensions when the last event of the session is written."""
     files: Files | None = None
     """Keeps what files hold before calls change them; None when nothing is kept."""
     idle_timeout_s: float | None = 120.0
@@ -133,20 +145,21 @@ class Services(Struct, frozen=True, kw_only=True):
     """How long a tool may run."""
 
     def stream(self, delta: Delta) -> None:
-        """Show a delta to whoever listens; never waits."""
+        """Show a delta to all subscribers; never waits."""
         self.deltas.show(delta)
 
     def tap(self, kind: str, content: Mapping[str, object]) -> None:
         """Write a line into the trace; never waits."""
         self.deltas.tap(kind, content)
 
+    @property
     def policy(self) -> Policy:
-        """Return the policy that is in force now."""
+        """The policy that is in force now."""
         return self.in_force.policy
 
     @property
     def instructions(self) -> str:
-        """What the model is told now."""
+        """The system prompt that is in force now."""
         return self.in_force.instructions
 
     @property
@@ -157,7 +170,7 @@ class Services(Struct, frozen=True, kw_only=True):
     @property
     def mode(self) -> Mode:
         """The mode that is in force now. An open turn that keeps one of its own does not go on before the opening is written."""
-        after = self.policy().mode_after_turn if self.in_force.opening else None
+        after = self.policy.mode_after_turn if self.in_force.opening else None
         return after or self.progress.mode
 
 
@@ -168,28 +181,46 @@ class Outcome(Struct):
     blobs: Mapping[str, bytes] = field(default_factory=dict)
 
 
-class Performer(Protocol):
-    """Does what one intent says."""
+IntentT_co = TypeVar("IntentT_co", bound=Event, covariant=True)
 
+
+class Performer(ABC, Generic[IntentT_co]):
+    """Carries out one intent and returns its result as an event whose `cause` is the intent's id."""
+
+    by: ClassVar[By] = "system"
+    """Who the result comes from."""
+
+    def __init__(self, record: Recorded, services: Services) -> None:
+        self._record = record
+        self._intent = cast("IntentT_co", record.event)
+        self._id = record.id
+        self._services = services
+
+    @abstractmethod
     async def run(self) -> Outcome:
-        """Do it, and say what came of it."""
+        """Carry the intent out."""
 
-    def stopped(self) -> Outcome:
-        """Say what had come of it when it was told to stop. Never waits."""
+    def report_stop(self) -> Outcome:
+        """Return what is known when the performer was told to stop: nothing, where the interrupt says it all. Never waits."""
+        return Outcome()
 
-    def failed(self, fault: Fault) -> Outcome:
-        """Say how it went wrong."""
+    @abstractmethod
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Return the result of an intent whose performer broke."""
+
+    def _finish(self, *events: Event, by: By | None = None, blobs: Mapping[str, bytes] | None = None) -> Outcome:
+        return Outcome(tuple(Draft(event=event, by=by or self.by, cause=self._id) for event in events), blobs or {})
 
 
-Perform = Callable[[Recorded, Services], Performer]
+Perform = Callable[[Recorded, Services], Performer[Event]]
 
-BEAT_S: Final = 3.0
+HEARTBEAT_S: Final = 3.0
 
 
-async def beat(store: EventStore, owner: Owner, clock: Clock, ttl_s: float) -> None:
-    """Say every few seconds that `owner` lives. A beat that fails is tried again: only a higher token can end the lease."""
+async def keep_alive(store: EventStore, owner: Owner, clock: Clock, ttl_s: float) -> None:
+    """Renew the lease of `owner` every few seconds. A heartbeat that fails is tried again: only a higher token can end the lease."""
     while True:
-        await clock.sleep(min(BEAT_S, ttl_s / 4))
+        await clock.sleep(min(HEARTBEAT_S, ttl_s / 4))
         try:
             await store.heartbeat(owner, ttl_s)
         except StoreError:
@@ -197,11 +228,11 @@ async def beat(store: EventStore, owner: Owner, clock: Clock, ttl_s: float) -> N
 
 
 Fetch = Callable[[str], Awaitable[bytes]]
-"""Gets a blob by its hash."""
+"""Returns a blob by its hash."""
 
 
-async def whole_text(parts: Iterable[DurablePart], fetch: Fetch) -> str:
-    """The plain text of `parts`, long texts included."""
+async def fetch_text(parts: Iterable[DurablePart], fetch: Fetch) -> str:
+    """Return the plain text of `parts`, long texts included."""
     found: list[str] = []
     for part in parts:
         if isinstance(part, TextRef):
@@ -209,3 +240,19 @@ async def whole_text(parts: Iterable[DurablePart], fetch: Fetch) -> str:
         elif isinstance(part, Text):
             found.append(part.text)
     return "".join(found)
+
+
+T = TypeVar("T")
+
+LONG: Final = 2_000
+"""Characters of arguments from which a call is inspected and judged in a thread: about 10 ms of judging."""
+
+
+async def run_offloaded(work: Callable[[], T], size: int) -> T:
+    """Return the result of `work`, done in a thread when its input has more than `LONG` characters."""
+    return await run_in_thread(work) if size > LONG else work()
+
+
+async def run_in_thread(work: Callable[[], T]) -> T:
+    """Return the result of `work`, done in a thread, and left behind there when the caller is cancelled."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)

@@ -37,7 +37,7 @@ from backstay.runtime.bus import Bus, DeltaStream
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import DispatchHooks, InForce, ResolveModel, Services, StoreGrants, beat
+from backstay.runtime.services import DispatchHooks, InForce, ResolveModel, Services, StoreGrants, keep_alive
 from backstay.sandbox.folders import data_dir
 from backstay.session.apply_settings import apply_settings
 from backstay.session.extensions import ExtensionHost
@@ -117,7 +117,7 @@ class _Block:
             built.reloads(given, options)
             runner = built.runner
             tasks = runner.services.tasks
-            tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
+            tasks.start_soon(keep_alive, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
             fork = _forker(store, prepared, options)
             session = Session(
@@ -271,12 +271,12 @@ async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
         resolve_paths=looks(toolset, call_site, options.rules),
         opening=prepared.opening.masked(mask.drafts),
     )
-    core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force)
+    forks = SubagentPlans(prepared.state, kit)
+    core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force, forks)
     rebuild_dispatch = functools.partial(_listening, functions=functions, hands=hands, services=core)
     in_force.dispatch_hooks = rebuild_dispatch(options, policy.hooks)
-    forks = SubagentPlans(prepared.state, kit)
     runner = Runner(
-        replace_fields(core, open_child=child_opener(options, opening.store, core, forks, open_with)),
+        core,
         performers=PERFORMERS,
         lease=prepared.lease,
         nonce=prepared.nonce,
@@ -299,8 +299,9 @@ async def _services(
     mask: Mask,
     kit: ProjectContext | None,
     in_force: InForce,
+    forks: SubagentPlans,
 ) -> Services:
-    """Build the services of a session, but for those of its children, who have what it has."""
+    """Build the services of a session."""
     prepared, living = opening.prepared, opening.living
     deltas = DeltaStream(prepared.session, prepared.state, mask, Bus(), opening.trace)
     walls = SessionSandbox(prepared.scope, call_site)
@@ -321,6 +322,7 @@ async def _services(
         read_folder_notes=None if kit is None else kit.notes_finder(prepared.state),
         store_grants=None if options.bare else _keeper(prepared.state.meta.project, call_site.cwd),
         start_sandbox=walls,
+        open_child=child_opener(options, opening.store, forks, open_with),
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
         save_extension_state=functools.partial(living.put_away, prepared.state) if living.active else None,
         stop_extensions=functools.partial(living.let_go, deltas.tap) if living.active else None,

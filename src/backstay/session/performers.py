@@ -5,14 +5,13 @@ Assembly gives it to the runner, so that the loop knows no feature. A new effect
 
 from typing import Final
 
+from backstay.checkpoints.restore import RestoreFiles
 from backstay.hooks.dispatch import RunHook
-from backstay.runtime.ask_approval import AskBudget, AskHuman
-from backstay.runtime.ask_model import AskModel
+from backstay.runtime.ask_approval import AskApproval, AskBudget
+from backstay.runtime.ask_model import AskModel, Wait
 from backstay.runtime.compact import Compact
-from backstay.runtime.file_keeper import CaptureFirst, RestorePerformer
 from backstay.runtime.run_tool import InspectCall, RunTool
 from backstay.runtime.services import Perform
-from backstay.runtime.wait import Wait
 from backstay.session.subagents.performer import RunChild
 from backstay.vocab.event import Event
 from backstay.vocab.events import CallProposed, ChildStarted, ModelAsked, PermissionAsked, ToolStarted
@@ -23,12 +22,12 @@ from backstay.vocab.events.tools import HookStarted
 PERFORMERS: Final[dict[type[Event], Perform]] = {
     ModelAsked: AskModel,
     CallProposed: InspectCall,
-    PermissionAsked: AskHuman,
+    PermissionAsked: AskApproval,
     ToolStarted: RunTool,
-    ChildStarted: lambda record, services: CaptureFirst(RunChild(record, services), record, services),
+    ChildStarted: RunChild,
     WaitStarted: Wait,
     CompactionStarted: Compact,
     BudgetAsked: AskBudget,
-    HookStarted: lambda record, services: CaptureFirst(RunHook(record, services), record, services),
-    RestoreStarted: RestorePerformer,
+    HookStarted: RunHook,
+    RestoreStarted: RestoreFiles,
 }

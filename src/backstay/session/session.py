@@ -29,7 +29,7 @@ from backstay.runtime.callbacks import Callback, Callbacks
 from backstay.runtime.compact import request_compaction
 from backstay.runtime.fire_hooks import fire, fire_and_wait
 from backstay.runtime.runner import STOP_DEADLINE_S, Runner
-from backstay.runtime.services import whole_text
+from backstay.runtime.services import fetch_text
 from backstay.session.project.context import ProjectContext
 from backstay.session.subagents.fork_plan import SubagentPlans, fork_skill
 from backstay.session.view import SessionView
@@ -600,7 +600,7 @@ class Session(SessionView):
     async def _whole(self, result: TurnResult) -> TurnResult:
         if not result.said:
             return result
-        return replace(result, text=await whole_text(result.said, self._services.store.blob), said=())
+        return replace(result, text=await fetch_text(result.said, self._services.store.blob), said=())
 
     def _checked(self, result: TurnResult) -> TurnResult:
         match result.outcome:

@@ -13,8 +13,7 @@ from backstay.permissions.call_site import CallSite
 from backstay.permissions.paths import locate, within
 from backstay.permissions.sensitive_paths import find_protected
 from backstay.ports import Confinement, Tool
-from backstay.runtime.services import ResolvePaths, Tools
-from backstay.runtime.wait import in_worker, run_offloaded
+from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
 from backstay.sandbox.folders import links_of, program_folders, project_root
 from backstay.sandbox.resolve_paths import look, match
 from backstay.session.options import Options
@@ -50,7 +49,7 @@ def looks(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePa
             return None
         call = Call(tool=tool.spec, args=dict(args))
         if tool.spec.touches == "runs":  # a command may be long, and reading the first one loads the readers
-            return await in_worker(lambda: _facts(call, call_site, rules))
+            return await run_in_thread(lambda: _facts(call, call_site, rules))
         found = await run_offloaded(lambda: paths_to_resolve(call, call_site, rules), len(repr(args)))
         if not any(found):
             return None

@@ -75,7 +75,7 @@ class Mentioned(Struct, frozen=True, kw_only=True):
 async def mentioned(kit: "ProjectContext", text: str) -> Mentioned:
     """Read what `text` mentions, for the session of `kit`: judged as its policy judges a call of Read."""
     services = kit._bound().services
-    roots = services.policy().call_site.roots or (services.cwd,)
+    roots = services.policy.call_site.roots or (services.cwd,)
     found = await look_up(text, kit.including, kit.servers, cwd=services.cwd, roots=roots)
     if found.servers:
         await kit.meet_strangers(", ".join(found.servers))

@@ -54,7 +54,7 @@ class Including:
         tool = self._services.tools.get(name)
         if tool is None:
             return Judged(decision="deny", reason=f"this session has no {name}")
-        services, policy, progress = self._services, self._services.policy(), self._services.progress
+        services, policy, progress = self._services, self._services.policy, self._services.progress
         hook = await self._heard(name, args)
         consented = [replace(Rule.parse("allow", text), source="session") for text in progress.grants.rules]
         own = isinstance(inclusion, FileInclusion) or inclusion.own
@@ -81,7 +81,7 @@ class Including:
         """What hooks say about it. One that would change it, or does not answer in time, refuses it."""
         services, text = self._services, msgspec.json.encode(args).decode()
         subject = f"inclusion-{services.clock.nonce()}"
-        if hook_intent(services.policy(), "PreToolUse", subject, matcher_value=name, args=text) is None:
+        if hook_intent(services.policy, "PreToolUse", subject, matcher_value=name, args=text) is None:
             return None
         services.include_calls[subject] = (name, text)
         try:
@@ -133,8 +133,7 @@ class Including:
         assert tool is not None  # it was judged
         if self._services.files is not None:
             await self._services.files.keep_trees("", "")
-        walls = self._services.start_sandbox
-        confinement = await anyio.to_thread.run_sync(walls) if walls is not None else None
+        confinement = await anyio.to_thread.run_sync(self._services.start_sandbox)
         context: ToolContext = self._context(inclusion, confinement)
         try:
             with anyio.fail_after(SECONDS):

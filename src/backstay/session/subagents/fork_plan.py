@@ -94,8 +94,6 @@ class SubagentPlans(Struct):
 async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", text: str, display: str) -> str:
     """Ask the loop to run a skill in a child session, and wait for its report. `Session.fork_skill` says what it raises."""
     services = runner.services
-    if services.open_child is None:
-        raise UserError("This session cannot open child sessions.")
     plan = plans.of_skill(skill, text)
     async with plans.running:
         await finish_skill(runner)

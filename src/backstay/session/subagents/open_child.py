@@ -12,7 +12,7 @@ from backstay.hooks.dispatch import RunAgent
 from backstay.hooks.spec import AgentHook
 from backstay.logic.state.content import LONG
 from backstay.ports import EventStore, Model
-from backstay.runtime.services import OpenChild, ReportSpending, Services, whole_text
+from backstay.runtime.services import OpenChild, ReportSpending, Services, fetch_text
 from backstay.session.limits import without_budget_questions
 from backstay.session.model_pool import childs_model
 from backstay.session.open import implied_scope
@@ -63,13 +63,13 @@ def agent_runner(options: Options, hands: Toolbox, services: Services, open_with
     return answer
 
 
-def child_opener(
-    options: Options, store: EventStore, services: Services, forks: SubagentPlans, open_with: Open
-) -> OpenChild:
+def child_opener(options: Options, store: EventStore, forks: SubagentPlans, open_with: Open) -> OpenChild:
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
-    async def open_child(started: ChildStarted, tell: ReportSpending) -> ChildFinished | ChildPaused:
-        prompt = started.prompt if started.whole is None else await whole_text((started.whole,), store.blob)
+    async def open_child(
+        started: ChildStarted, report: ReportSpending, services: Services
+    ) -> ChildFinished | ChildPaused:
+        prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
         fork = await forks.of(started, prompt, await _asked_before(store, started))
         inherited = replace(
             options,
@@ -81,9 +81,9 @@ def child_opener(
             cwd=services.cwd,
             model=await childs_model(_model(fork, options, services), started, services),
             permission_mode=services.mode,
-            rules=services.policy().rules,
-            strictest_mode=services.policy().strictest_mode,
-            bypass_forbidden=services.policy().bypass_forbidden,
+            rules=services.policy.rules,
+            strictest_mode=services.policy.strictest_mode,
+            bypass_forbidden=services.policy.bypass_forbidden,
             fs_scope=_scope(services),
             tools=[each for each in options.tools or () if not each.spec.child],
             tool_names=fork.names(services.tools.specs()) if fork.narrows or options.tool_names is not None else None,
@@ -101,7 +101,7 @@ def child_opener(
             return await _run_child(msgspec.structs.replace(started, prompt=fork.prompt), inherited, opened, open_with)
         finally:
             for child in opened:  # closed by now: a call that was cut short is settled
-                tell(child.usage, child.cost, child.taint)
+                report(child.usage, child.cost, child.taint)
 
     return open_child
 
@@ -127,7 +127,7 @@ async def _asked_before(store: EventStore, started: ChildStarted) -> str | None:
         return None
     for record in (await store.read(started.child)).records:
         if isinstance(record.event, InputReceived) and record.event.input == started.call:
-            return await whole_text(tuple(p for p in record.event.parts if isinstance(p, Text | TextRef)), store.blob)
+            return await fetch_text(tuple(p for p in record.event.parts if isinstance(p, Text | TextRef)), store.blob)
     return None
 
 

@@ -4,9 +4,9 @@ from typing import Final
 
 from backstay.runtime.barrier import Fault
 from backstay.runtime.fire_hooks import fire_and_wait
-from backstay.runtime.services import Outcome, Services
+from backstay.runtime.services import Outcome, Performer, Services
 from backstay.vocab.errors import NoSession
-from backstay.vocab.event import Draft, Recorded, TurnOutcome
+from backstay.vocab.event import Recorded, TurnOutcome
 from backstay.vocab.events import ChildFinished, ChildStarted, ToolFinished
 from backstay.vocab.events.limits import ChildPaused
 from backstay.vocab.messages import Text
@@ -20,43 +20,42 @@ _LOST: Final = (
 )
 
 
-class RunChild:
+class RunChild(Performer[ChildStarted]):
     """One child session. Its id is derived from the call, so that a resume finds its log."""
 
+    by = "child"
+
     def __init__(self, record: Recorded, services: Services) -> None:
-        assert isinstance(record.event, ChildStarted)
-        self._started = record.event
-        self._id = record.id
-        self._services = services
+        super().__init__(record, services)
         self._spent: Usage | None = None
         self._cost: int | None = None
         self._taint: tuple[Taint, ...] = ()
 
     async def run(self) -> Outcome:
-        """Run the child to its end."""
-        if self._services.open_child is None:
-            return self._finish(self._ended("failed", "This session cannot open child sessions."))
+        """Run the child to its end. In a turn, it may change any file, so the folders are kept before it begins."""
+        if self._services.files is not None and self._services.state.progress.turn is not None:
+            await self._services.files.keep_trees(self._intent.call, self._id)
         if await self._is_lost():
-            return self._finish(self._unknown_outcome())
-        await fire_and_wait(self._services, "SubagentStart", self._started.child, matcher_value=AGENT)
-        finished = await self._services.open_child(self._started, self._tell)
-        await fire_and_wait(self._services, "SubagentStop", self._started.child, matcher_value=AGENT)
-        return self._finish(finished)
+            return self._close(self._unknown_outcome())
+        await fire_and_wait(self._services, "SubagentStart", self._intent.child, matcher_value=AGENT)
+        finished = await self._services.open_child(self._intent, self._note_spending, self._services)
+        await fire_and_wait(self._services, "SubagentStop", self._intent.child, matcher_value=AGENT)
+        return self._close(finished)
 
-    def stopped(self) -> Outcome:
-        """The child was stopped with its parent."""
-        return self._finish(self._ended("interrupted", "The child session was stopped with its parent."))
+    def report_stop(self) -> Outcome:
+        """Return what the child had spent: it was stopped with its parent."""
+        return self._close(self._end("interrupted", "The child session was stopped with its parent."))
 
-    def failed(self, fault: Fault) -> Outcome:
-        """The child could not be run."""
-        return self._finish(self._ended("failed", f"{fault.kind}: {fault.message}"))
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Return the failure of a child that could not be run."""
+        return self._close(self._end("failed", f"{fault.kind}: {fault.message}"))
 
-    def _tell(self, spent: Usage, cost: int, taint: tuple[Taint, ...]) -> None:
+    def _note_spending(self, spent: Usage, cost: int, taint: tuple[Taint, ...]) -> None:
         self._spent, self._cost, self._taint = spent, cost, taint
 
-    def _ended(self, outcome: TurnOutcome, text: str) -> ChildFinished:
-        call, child = self._started.call, self._started.child
-        skill = self._started.skill.name if self._started.skill is not None else ""
+    def _end(self, outcome: TurnOutcome, text: str) -> ChildFinished:
+        call, child = self._intent.call, self._intent.child
+        skill = self._intent.skill.name if self._intent.skill is not None else ""
         spent, cost, taint = self._spent, self._cost, self._taint
         return ChildFinished(
             call=call, child=child, outcome=outcome, text=text, spent=spent, cost=cost, taint=taint, skill=skill
@@ -65,23 +64,23 @@ class RunChild:
     async def _is_lost(self) -> bool:
         """Whether the child may have run before and its log is not there: begun anew, it could do everything a second time."""
         progress = self._services.state.progress
-        begun = any(call.id == self._started.call and (call.lost or call.share) for call in progress.calls)
+        begun = any(call.id == self._intent.call and (call.lost or call.share) for call in progress.calls)
         if not begun and (progress.skill is None or not progress.skill.lost):
             return False
         try:
-            return (await self._services.store.meta(self._started.child)).seq == 0
+            return (await self._services.store.meta(self._intent.child)).seq == 0
         except NoSession:
             return True
 
-    def _finish(self, event: ChildFinished | ChildPaused | ToolFinished) -> Outcome:
-        if isinstance(event, ChildPaused) and self._started.skill is not None:
-            self._tell(event.spent or Usage(), event.cost or 0, self._taint)
-            event = self._ended("failed", f"It has spent its share; session {event.child} waits.")
-        return Outcome((Draft(event=event, by="child", cause=self._id),))
+    def _close(self, event: ChildFinished | ChildPaused | ToolFinished) -> Outcome:
+        if isinstance(event, ChildPaused) and self._intent.skill is not None:
+            self._note_spending(event.spent or Usage(), event.cost or 0, self._taint)
+            event = self._end("failed", f"It has spent its share; session {event.child} waits.")
+        return self._finish(event)
 
     def _unknown_outcome(self) -> ChildFinished | ToolFinished:
         """Say that nobody can know what a child did whose log is gone."""
-        text = f"Outcome unknown: the child session {self._started.child} {_LOST}"
-        if self._started.skill is not None:
-            return self._ended("failed", text)
-        return ToolFinished(call=self._started.call, outcome="unknown", code="restart", content=(Text(text=text),))
+        text = f"Outcome unknown: the child session {self._intent.child} {_LOST}"
+        if self._intent.skill is not None:
+            return self._end("failed", text)
+        return ToolFinished(call=self._intent.call, outcome="unknown", code="restart", content=(Text(text=text),))
