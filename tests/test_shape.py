@@ -40,7 +40,7 @@ PARTICIPLES_LEFT: Final = dict(
     for line in """
     catalog 5
 
-    checkpoints 25
+    checkpoints 23
 
     cli 49
 
@@ -51,8 +51,6 @@ PARTICIPLES_LEFT: Final = dict(
     demo 1
 
     export 29
-
-    hooks 2
 
     instructions 17
 
@@ -66,13 +64,13 @@ PARTICIPLES_LEFT: Final = dict(
 
     providers 55
 
-    runtime 32
+    runtime 5
 
     sandbox 29
 
     secrets 2
 
-    session 38
+    session 35
 
     skills 12
 
