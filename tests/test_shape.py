@@ -46,7 +46,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     commands 3
 
-    config 52
+    config 48
 
     demo 1
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from backstay.config.default_model import USUAL
 from backstay.config.json_schema import kind_words, settings_schema
 from backstay.config.key_table import KNOWN_ELSEWHERE, SECTIONS, Key, Section, Who
+from backstay.config.model_finder import USUAL
 from backstay.providers.registry import PROVIDERS, key_variable
 
 _WHO: Final[dict[Who, str]] = {

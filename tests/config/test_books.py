@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.trust.grants import GrantStore
-from backstay.config.trust.trust_store import TrustStore
+from backstay.config.trust.trust_store import GrantStore, TrustStore
 from backstay.mcp.config.start import PinStore
 from backstay.plugins.ids import PluginId
 from backstay.plugins.installed import InstalledPlugins
@@ -25,7 +24,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "plugins/installed_plugins.json": lambda data: InstalledPlugins(data).read(),
 }
 WRITERS: dict[str, str] = {
-    "grants.json": "from backstay.config.trust.grants import GrantStore as B; B(data).add('/work', ['Bash(make)'])",
+    "grants.json": "from backstay.config.trust.trust_store import GrantStore as B; B(data).add('/work', ['Bash(make)'])",
     "plugins/known_marketplaces.json": "from backstay.plugins.marketplace import KnownMarketplaces as B; B(data).remove('x')",
     "plugins/installed_plugins.json": (
         "from backstay.plugins.installed import InstalledPlugins as B; "

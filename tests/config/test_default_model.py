@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.config.default_model import SHORTCUTS, USUAL, choose, full_model
+from backstay.config.model_finder import SHORTCUTS, USUAL, choose, full_model
 from backstay.config.settings import ChatSettings, Settings
 from backstay.providers.catalog import facts_of
 from backstay.vocab.errors import UserError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.move_folder import Blocked, move_folder
+from backstay.config.former_name import Blocked, move_folder
 from tests.source_tree import SOURCE
 
 FILES = {
@@ -23,7 +23,7 @@ ANOTHER_DISK = Path("/dev/shm")
 DIES = """
 import os, sys
 from pathlib import Path
-from backstay.config.move_folder import move_folder
+from backstay.config.former_name import move_folder
 steps = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.copyfile")
 left = int(sys.argv[3])
 def die(event, arguments):

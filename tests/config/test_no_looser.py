@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
+from backstay.config.last_good import no_looser
 from backstay.config.layers import Layered, read_layers
-from backstay.config.reload import no_looser
 from backstay.config.trust.inventory import drifted
 from backstay.config.trust.trust_store import TrustStore
 from backstay.session.apply_settings import read_and_apply

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from backstay import open_store
-from backstay.config.provider_profiles import IDLE_TIMEOUT_S, Profile
 from backstay.config.secret import Secret
-from backstay.config.settings import Settings, load_settings
+from backstay.config.settings import IDLE_TIMEOUT_S, Profile, Settings, load_settings
 from backstay.session.apply_settings import apply_settings
 from backstay.session.options import Options
 from backstay.system.machine import SystemClock

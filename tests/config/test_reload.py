@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.reload import changed, no_looser
+from backstay.config.last_good import has_changed_since, no_looser
 from backstay.config.trust.trust_store import TrustStore
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
@@ -39,10 +39,10 @@ def test_a_change_of_any_file_is_noticed_also_of_one_that_was_not_there(
     world.write(world.config, {"retries": 1})
     found = world.read()
 
-    assert not changed(found)
+    assert not has_changed_since(found)
     change(world)
-    assert changed(found)
-    assert not changed(world.read())
+    assert has_changed_since(found)
+    assert not has_changed_since(world.read())
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"permissions": {"deny": "Bash"}}'])

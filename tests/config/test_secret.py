@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from backstay.config.mask import HIDDEN, mask
 from backstay.config.model_finder import Finder
-from backstay.config.provider_profiles import Profile
-from backstay.config.secret import Secret
-from backstay.config.settings import Settings
+from backstay.config.secret import HIDDEN, Secret, mask
+from backstay.config.settings import Profile, Settings
 from backstay.system.installation import hint_extra
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import UserError

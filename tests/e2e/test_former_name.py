@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.trust.grants import GrantStore
+from backstay.config.trust.trust_store import GrantStore
 from tests.e2e.door import Door, write
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backstay.config.trust.grants import EVERYWHERE, GrantStore
+from backstay.config.trust.trust_store import EVERYWHERE, GrantStore
 from backstay.mcp.config.start import PinStore
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import ToolSpec

@@ -13,8 +13,8 @@ import pytest
 from backstay import open_session, open_store
 from backstay.cli.location import StoreLocation
 from backstay.cli.secret_actions import known_values
-from backstay.config.known_keys import known_keys
 from backstay.config.layers import read_layers
+from backstay.config.secret import collect_keys
 from backstay.logic.secrets.redact import Redactor
 from backstay.mcp.config.files import ServersPlace, read_servers
 from backstay.vocab.env_keys import Keys
@@ -153,7 +153,7 @@ def test_sec_h2_no_key_is_filled_into_a_file_of_a_project(house: Path) -> None:
     server = {"command": "docs", "env": {"A": "${COMPANY_LLM_SECRET:-none}", "B": "${EXTRA_HDR:-none}"}}
     (house / ".mcp.json").write_text(json.dumps({"mcpServers": {"docs": server}}))
     layered = read_layers(house, trust=True)
-    keys = known_keys(layered.settings, layered)
+    keys = collect_keys(layered.settings, layered)
     found = read_servers(ServersPlace(layered=layered, keys=keys))
     assert [dict(spec.env) for spec in found.specs] == [{"A": "none", "B": "none"}]
 
@@ -224,9 +224,9 @@ def test_sec_h2_an_untrusted_workspace_names_no_keys(house: Path) -> None:
     evil = {"providers": {"x": {"type": "openai", "api_key": "$ENV:JAVA_HOME"}}}
     (house / ".backstay" / "settings.json").write_text(json.dumps(evil))
     untrusted = read_layers(house, trust=False)
-    assert known_keys(untrusted.settings, untrusted).named == {"COMPANY_LLM_SECRET", "EXTRA_HDR", "USER"}
+    assert collect_keys(untrusted.settings, untrusted).named == {"COMPANY_LLM_SECRET", "EXTRA_HDR", "USER"}
     trusted = read_layers(house, trust=True)
-    assert "JAVA_HOME" in known_keys(trusted.settings, trusted).named
+    assert "JAVA_HOME" in collect_keys(trusted.settings, trusted).named
 
 
 async def _environment_of_a_program(house: Path, *, bare: bool = False) -> str:
@@ -269,12 +269,12 @@ def test_what_a_persons_server_is_given_as_a_secret_is_a_key(house: Path, tmp_pa
     said = json.dumps({"mcpServers": {"remote": remote, "local": local}})
     (tmp_path / "config" / "settings.json").write_text(said)
     layered = read_layers(house, trust=True)
-    assert known_keys(layered.settings, layered).named == {"A_HEADER", "A_NAME", "C_SECRET"}
+    assert collect_keys(layered.settings, layered).named == {"A_HEADER", "A_NAME", "C_SECRET"}
     (tmp_path / "config" / "settings.json").write_text("{}")
     (house / ".backstay").mkdir()
     (house / ".backstay" / "settings.json").write_text(said)
     layered = read_layers(house, trust=True)
-    assert known_keys(layered.settings, layered).named == frozenset()
+    assert collect_keys(layered.settings, layered).named == frozenset()
 
 
 @pytest.mark.parametrize("written", [quote, quote_plus, functools.partial(quote, safe=""), json.dumps])

@@ -185,7 +185,7 @@ def _object(found: "Layered") -> dict[str, object]:
 
 def _chosen(found: "Layered") -> tuple[dict[str, str] | None, str]:
     """The model that answers when none is named, and what is to be said about it."""
-    from backstay.config.default_model import choose
+    from backstay.config.model_finder import choose
     from backstay.vocab.errors import UserError
 
     try:
@@ -197,7 +197,7 @@ def _chosen(found: "Layered") -> tuple[dict[str, str] | None, str]:
 
 def _values(found: "Layered") -> dict[str, object]:
     """The settings, without what only a provider may see."""
-    from backstay.config.mask import mask_query
+    from backstay.config.secret import mask_query
 
     said = found.settings
     return {
@@ -314,8 +314,8 @@ def instructions_object(found: "Instructions") -> dict[str, object]:
 
 
 def _told_here(cwd: Path, trust: bool | None) -> "Instructions":
-    from backstay.config.default_model import choose
     from backstay.config.layers import read_layers
+    from backstay.config.model_finder import choose
     from backstay.session.project.discover import look_here
     from backstay.vocab.errors import UserError
 

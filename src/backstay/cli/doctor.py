@@ -295,7 +295,7 @@ def check_models(here: Here) -> Iterator[Finding]:
 
 
 def _profiles(here: Here) -> Iterator[Finding]:
-    from backstay.config.default_model import choose
+    from backstay.config.model_finder import choose
     from backstay.vocab.errors import UserError
 
     try:

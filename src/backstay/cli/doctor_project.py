@@ -52,7 +52,7 @@ class Here(Struct, frozen=True, dict=True):
     @functools.cached_property
     def model(self) -> str:
         """The model that answers when none is named; empty when nothing says one."""
-        from backstay.config.default_model import choose
+        from backstay.config.model_finder import choose
         from backstay.vocab.errors import UserError
 
         try:
@@ -262,7 +262,7 @@ def _how(entry: dict[str, object]) -> str:
 
 
 def _servers(here: Here) -> "ServersFound":
-    from backstay.config.known_keys import known_keys
+    from backstay.config.secret import collect_keys
     from backstay.mcp.config.files import PluginServers, ServersPlace, read_servers
 
     plugins = [
@@ -270,7 +270,7 @@ def _servers(here: Here) -> "ServersFound":
         for each in here.around.plugins.plugins
         if each.mcp_servers_raw
     ]
-    keys = known_keys(here.layered.settings, here.layered)
+    keys = collect_keys(here.layered.settings, here.layered)
     return read_servers(ServersPlace(layered=here.layered, plugins=plugins, keys=keys))
 
 
@@ -278,7 +278,7 @@ def _started(here: Here, found: "ServersFound") -> "dict[str, ServerStatus]":
     """How each server answers, within a short time; they are ended again."""
     import anyio
 
-    from backstay.config.trust.own_runs import own_runs
+    from backstay.config.trust.own_programs import own_runs
     from backstay.mcp.config.start import may_start, session_servers
     from backstay.sandbox.folders import data_dir
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from backstay.cli import output
 from backstay.cli.location import StoreLocation
-from backstay.config.known_keys import known_keys
 from backstay.config.layers import Layered, load_layers
-from backstay.config.trust.own_runs import own_runs
+from backstay.config.secret import collect_keys
+from backstay.config.trust.own_programs import own_runs
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.hooks.dispatch import judge_own_hooks
 from backstay.hooks.events import EVENTS
@@ -74,7 +74,7 @@ async def try_hooks(
     args = said.get("tool_input")
     due = select(found.specs, event, word, args=args if isinstance(args, dict) else {}, rule_matches=_rule_matches)
     asked = tuple(spec for spec in due if isinstance(spec.handler, PromptHook | AgentHook))
-    keys = known_keys(layered.settings, layered)
+    keys = collect_keys(layered.settings, layered)
     means = RunContext(
         cwd=str(cwd),
         environment={**keys.without(os.environ), **layered.env},

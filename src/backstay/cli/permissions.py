@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from backstay.cli import output
 from backstay.cli.trust import here, legible
-from backstay.config.trust.grants import EVERYWHERE, GrantStore
+from backstay.config.trust.trust_store import EVERYWHERE, GrantStore
 from backstay.sandbox.folders import data_dir, project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import MODES

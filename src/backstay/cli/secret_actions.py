@@ -16,9 +16,9 @@ from backstay.catalog import sessions
 from backstay.cli.location import StoreLocation
 from backstay.cli.output import COULD_NOT, DONE, escape_terminal, say, say_json, warn
 from backstay.cli.trust import HALTED
-from backstay.config.known_keys import known_keys
 from backstay.config.layers import load_layers
 from backstay.config.person import require_person
+from backstay.config.secret import collect_keys
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.known_values import LEAST
 from backstay.logic.secrets.redact import Redactor
@@ -53,7 +53,7 @@ async def redactor_of(place: StoreLocation) -> Redactor:
 
 async def _values(place: StoreLocation, *, bare: bool) -> tuple[str, ...]:
     layered = await load_layers(Path(place.cwd or "."), bare=bare)
-    keys = await anyio.to_thread.run_sync(known_keys, layered.settings, layered, place.url)
+    keys = await anyio.to_thread.run_sync(collect_keys, layered.settings, layered, place.url)
     values = (*keys.values(os.environ), *secret_values(os.environ))
     return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST))
 

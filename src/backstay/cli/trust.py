@@ -119,7 +119,7 @@ def revoke(cwd: Path, as_json: bool) -> int:
 
 def trust_object(trust: "WorkspaceTrust") -> dict[str, object]:
     """What is known of a workspace's trust, for programs."""
-    from backstay.config.trust.warnings import changed_names
+    from backstay.config.trust.trust_store import changed_names
     from backstay.vocab.messages import iso
 
     return {
@@ -171,7 +171,7 @@ def _describe(found: "Layered") -> None:
 
 
 def _lines(trust: "WorkspaceTrust") -> Iterator[str]:
-    from backstay.config.trust.warnings import changed_names
+    from backstay.config.trust.trust_store import changed_names
 
     yield f"Workspace: {legible(trust.root)}"
     if trust.changed:

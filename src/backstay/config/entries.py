@@ -28,8 +28,8 @@ from backstay.config.key_table import (
 )
 from backstay.config.layer_file import LayerFile, own_mode
 from backstay.config.locations import SettingsFile
-from backstay.config.mask import mask
 from backstay.config.permissions_section import LEVEL, SECTION, looser, read_rule, slips_of
+from backstay.config.secret import mask
 from backstay.permissions.rule_index import DEFAULT_RULES
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import RuleSource

@@ -4,21 +4,29 @@ A move is a rename within one file system, and elsewhere a whole copy that is on
 written over. After a crash the next run goes on.
 """
 
+import errno
+import fcntl
+import filecmp
+import importlib
 import os
 import re
+import shutil
+import sqlite3
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from backstay.config.former_keys import holds_key, move_key
 from backstay.config.json_document import LARGEST, read_regular
 from backstay.config.locations import MANAGED, claude_dir, config_dir, data_folder, home_dir
-from backstay.config.move_folder import Blocked, holds_sessions, move_folder, was_moved
 from backstay.config.person import require_person
 from backstay.sandbox.folders import project_root
+from backstay.stores.disk_errors import open_regular
 from backstay.stores.sqlite.cipher import SERVICE
+from backstay.system.files import make_folder, sync_folder
 from backstay.vocab.errors import UserError
 
 FORMER: Final = "holdfast"
@@ -228,3 +236,252 @@ def _settings_folders(root: Path, environment: Mapping[str, str]) -> Iterator[tu
     for folder in _config_folders(environment):
         yield folder, config_dir(environment)
     yield root / f".{FORMER}", root / ".backstay"
+
+
+_PLAIN: Final = b"SQLite format 3\0"
+
+
+def holds_key(store: Path, service: str, user: str) -> bool:
+    """Whether the keyring has an entry for the store at `store`. It is asked only where it is installed and the store is encrypted."""
+    try:
+        with open_regular(store) as file:
+            encrypted = file.read(len(_PLAIN)) not in (_PLAIN, b"")
+    except OSError:
+        return False
+    ring = _keyring() if encrypted else None
+    return ring is not None and _get(ring, service, user) is not None
+
+
+def move_key(old: tuple[str, str], new: tuple[str, str]) -> str:
+    """Move an entry, each a service and a user; return what stands in the way, or nothing."""
+    ring = _keyring()
+    key, there = _get(ring, *old), _get(ring, *new)
+    if there not in (None, key):
+        return (
+            f"The keyring has another key under {' '.join(new)!r}, so that under {' '.join(old)!r} stays. Remove one."
+        )
+    try:
+        ring.set_password(*new, key)
+        if _get(ring, *new) != key:
+            return f"The keyring did not keep the key under {' '.join(new)!r}, so it stays under {' '.join(old)!r}."
+        ring.delete_password(*old)
+    except (ring.errors.KeyringError, RuntimeError, OSError) as exc:
+        raise UserError(f"The keyring cannot be changed: {exc}. Unlock it, and try again.") from exc
+    return ""
+
+
+def _get(ring: Any, service: str, user: str) -> object:  # Any: `keyring` is not always there to be typed
+    try:
+        return ring.get_password(service, user)
+    except ring.errors.NoKeyringError:  # the package is there, and no keyring
+        return None
+    except (ring.errors.KeyringError, RuntimeError, OSError) as exc:
+        raise UserError(f"The keyring cannot be read: {exc}. Unlock it, and try again.") from exc
+
+
+def _keyring() -> Any:  # Any: as above
+    try:
+        importlib.import_module("keyring.errors")
+        return importlib.import_module("keyring")
+    except ModuleNotFoundError:
+        return None
+
+
+_MADE_ANEW: Final = ("confinement.json",)
+"""Files that only spare work: the next session writes them again."""
+_GONE: Final = ".moved-away"
+"""The end of the name of what was copied and is about to be removed."""
+_SHARED: Final = (0x40000002, 510)
+"""The bytes of a SQLite file that every open connection holds a lock on."""
+
+
+class Blocked(Exception):
+    """A folder cannot be moved now; the message says why and what to do."""
+
+
+def move_folder(old: Path, new: Path, blocked: list[str]) -> bool:
+    """Move `old` to `new` and say whether all of it went. What stands in the way of a part is added to `blocked`.
+
+    Raise `Blocked` when nothing can be moved, as while another process has a store open.
+    """
+    count = len(blocked)
+    try:
+        _remove(_aside(old))
+        if os.path.lexists(old):
+            with ExitStack() as locks:
+                if not old.is_symlink():
+                    for store in sorted(old.glob("*.db")):
+                        locks.enter_context(_unused(store))
+                _move(old, new, blocked)
+    except OSError as exc:
+        where = exc.filename or old
+        raise Blocked(
+            f"{str(where)!r}: {exc.strerror}. What was moved until then is in {str(new)!r}; try again."
+        ) from exc
+    return len(blocked) == count
+
+
+def was_moved(old: Path) -> bool:
+    """Whether a crash left what remains of `old` after its copy was complete."""
+    return os.path.lexists(_aside(old))
+
+
+def _aside(old: Path) -> Path:
+    return old.with_name(f".{old.name}{_GONE}")
+
+
+def _move(old: Path, new: Path, blocked: list[str]) -> None:
+    if not os.path.lexists(new):
+        _rename(old, new)
+    elif _is_folder(old) and _is_folder(new):
+        _clear(old, new)
+        if os.path.lexists(new):
+            _merge(old, new, blocked)
+        else:
+            _rename(old, new)
+    elif _same(old, new) or old.name in _MADE_ANEW:
+        _remove(old)
+    else:
+        blocked.append(f"{str(new)!r} is there already, so {str(old)!r} stays. Compare them, and remove one.")
+
+
+def _clear(old: Path, new: Path) -> None:
+    """Remove from `new` the stores without a session whose place a store of `old` takes, and the whole folder if nothing else is in it."""
+    for store in (new / each.name for each in old.glob("*.db")):
+        if store.is_file() and not holds_sessions(store):
+            with _unused(store):
+                for each in new.glob(f"{store.name}*"):
+                    _remove(each)
+    if all(name in _MADE_ANEW or name.endswith(".lock") for name in os.listdir(new)):
+        shutil.rmtree(new)
+        sync_folder(new.parent)
+
+
+def holds_sessions(store: Path) -> bool:
+    """Whether there is a store at `store` with a session in it, as far as can be seen: nobody looks into an encrypted one."""
+    try:
+        if not store.stat().st_size:
+            return False
+        with closing(sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            return bool(database.execute("SELECT EXISTS (SELECT 1 FROM sessions)").fetchone()[0])
+    except FileNotFoundError:
+        return False
+    except sqlite3.DatabaseError:  # encrypted, damaged or no store at all: nothing to write over
+        return True
+
+
+def _merge(old: Path, new: Path, blocked: list[str]) -> None:
+    """Move what `new` does not have. A store goes with the files beside it, or not at all."""
+    for each in old.glob(f".*{_GONE}"):  # a crash left it, and its copy is whole
+        _remove(each)
+    kept = tuple(_kept_stores(old, new, blocked))
+    with os.scandir(old) as found:
+        entries = sorted(
+            found, key=lambda each: (each.name.endswith(".db"), each.name)
+        )  # a store last: its files are there then
+    for entry in entries:
+        if not entry.name.startswith(kept or "\0"):
+            _move(old / entry.name, new / entry.name, blocked)
+    if not os.listdir(old):
+        old.rmdir()
+        sync_folder(old.parent)
+
+
+def _kept_stores(old: Path, new: Path, blocked: list[str]) -> Iterator[str]:
+    """The names of the stores that must stay."""
+    for store in sorted(old.glob("*.db")):
+        url = f"sqlite:///{str(store).lstrip('/')}"
+        today = new / store.name
+        log = store.with_name(f"{store.name}-wal")
+        if today.exists() and not _same(store, today):
+            yield store.name
+            blocked.append(
+                f"{str(today)!r} has sessions already, so {str(store)!r} stays. To see its sessions: backstay --store {url} "
+                f"sessions list; to bring one over: backstay --store {url} sessions move ID sqlite:///{str(today).lstrip('/')}"
+            )
+        elif not today.exists() and log.exists() and log.stat().st_size:
+            yield store.name
+            blocked.append(
+                f"{str(log)!r} holds sessions that are not in {str(store)!r} yet, as after a crash, so both stay. "
+                f"To write them: backstay --store {url} sessions verify; then move again."
+            )
+        else:
+            store.with_name(f"{store.name}-shm").unlink(missing_ok=True)
+
+
+@contextmanager
+def _unused(store: Path) -> Iterator[None]:
+    """Hold the store at `store`, so that nobody opens it while it moves. Raise `Blocked` when somebody has."""
+    handle = os.open(store, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED[1], _SHARED[0])
+    except OSError as exc:
+        os.close(handle)
+        if exc.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        raise Blocked(f"{str(store)!r} is open in another process. End it, and move again. Nothing was moved.") from exc
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+# --- one step at a time -----------------------------------------------------------------------------------------------------------
+
+
+def _rename(old: Path, new: Path) -> None:
+    make_folder(new.parent)
+    try:
+        os.rename(old, new)
+    except OSError as exc:
+        if exc.errno != errno.EXDEV:
+            raise
+        _copy(old, new)
+        os.rename(old, _aside(old))
+        sync_folder(old.parent)
+        _remove(_aside(old))
+    sync_folder(new.parent)
+    sync_folder(old.parent)
+
+
+def _copy(old: Path, new: Path) -> None:
+    """Copy to another file system: what is at `new` in the end is whole and on the disk."""
+    partial = new.with_name(f".{new.name}.moving")
+    _remove(partial)
+    if _is_folder(old):
+        shutil.copytree(old, partial, symlinks=True)
+    else:
+        shutil.copy2(old, partial, follow_symlinks=False)
+    for folder, _, names in os.walk(partial) if _is_folder(partial) else ():
+        for name in names:
+            _sync_file(Path(folder, name))
+        sync_folder(Path(folder))
+    _sync_file(partial)
+    os.rename(partial, new)
+    sync_folder(new.parent)
+
+
+def _sync_file(path: Path) -> None:
+    if stat.S_ISREG(path.lstat().st_mode):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are files with the same bytes, as a crash between a copy and the removal leaves them."""
+    both = (one.lstat().st_mode, other.lstat().st_mode)
+    return all(map(stat.S_ISREG, both)) and filecmp.cmp(one, other, shallow=False)

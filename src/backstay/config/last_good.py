@@ -1,12 +1,16 @@
-"""What each settings file denied, and which keys it named, when it could last be read, so that a broken file keeps no less away."""
+"""Settings files that break, or change while a session is open, take back nothing that they denied.
+
+Of each file a copy is kept of what it denied and which keys it named when it could last be read.
+"""
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from backstay.config.json_document import JsonText, is_missing
 from backstay.config.layer_file import LayerFile
@@ -14,17 +18,16 @@ from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import Permissions, looser
 from backstay.config.private_file import read_private, writable_name, write_private
 from backstay.config.secret import find_named_keys
+from backstay.hooks.events import EVENTS
+from backstay.system.files import has_changed
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
 
-DECIDING: Final = frozenset(
-    (
-        *("PreToolUse", "PermissionRequest", "UserPromptSubmit", "UserPromptExpansion", "PostToolUse"),
-        *("PostToolUseFailure", "PostToolBatch", "Stop", "SubagentStop", "PreCompact", "ConfigChange"),
-        *("TaskCreated", "TaskCompleted", "PreModelSwitch", "Elicitation", "ElicitationResult"),
-    )
-)
+if TYPE_CHECKING:
+    from backstay.config.layers import HookLayer, Layered
+
+DECIDING: Final = frozenset(event.name for event in EVENTS.values() if event.decides)
 """Hook events whose answer can stop something."""
 
 
@@ -132,3 +135,59 @@ def _permissions(kept: Kept, place: SettingsFile) -> Permissions:
         mode=kept.mode,
         no_bypass=kept.no_bypass,
     )
+
+
+def has_changed_since(layers: "Layered") -> bool:
+    """Whether a file that `layers` were read from, or looked for, is not as it was. Costs a few looks at the file system."""
+    return has_changed(layers.fingerprint)
+
+
+def no_looser(before: "Layered", now: "Layered") -> "Layered":
+    """`now`, and still everything that `before` denied, asked about and had guarded.
+
+    Whoever can change files between two turns may be the model itself: a file that it empties, or takes back with git, must not free it.
+    Hooks of a workspace that is trusted no longer stay with the survey they were trusted by, so whoever runs them sees what has changed.
+    """
+    rules = tuple(rule for rule in before.rules if rule.decision != "allow" and rule not in now.rules)
+    hooks = tuple(_guards_lost(before, now))
+    trust = now.trust if now.trust.trusted else replace(now.trust, before=before.trust.vouched)
+    found = replace(
+        now,
+        rules=(*now.rules, *rules),
+        hooks=(*now.hooks, *hooks),
+        trust=trust,
+        bypass_forbidden=now.bypass_forbidden or before.bypass_forbidden,
+        warnings=(*now.warnings, *_describe_kept([*map(str, rules), *(f"hooks of {each.file}" for each in hooks)])),
+    )
+    if not _loses_managed_mode(before, now):
+        return found
+    return replace(found, mode=before.mode, mode_source="managed", mode_file=before.mode_file)
+
+
+def _guards_lost(before: "Layered", now: "Layered") -> "Iterator[HookLayer]":
+    """The hooks that can stop something and are not among those of `now`."""
+    for layer in before.hooks:
+        known = [each.section for each in now.hooks if each.file == layer.file]
+        lost = {
+            event: said
+            for event, said in layer.section.items()
+            if event in DECIDING and not any(section.get(event) == said for section in known)
+        }
+        if lost:
+            yield replace(layer, section=lost)
+
+
+def _loses_managed_mode(before: "Layered", now: "Layered") -> bool:
+    """Whether the mode that whoever runs the machine settled would be looser, or gone."""
+    if before.mode_source != "managed" or before.mode is None:
+        return False
+    return now.mode_source != "managed" or now.mode is None or looser(now.mode, before.mode)
+
+
+def _describe_kept(kept: list[str]) -> Iterator[str]:
+    if kept:
+        words = f"{', '.join(kept[:_SOME])}{f' and {len(kept) - _SOME} more' if len(kept) > _SOME else ''}"
+        yield f"Settings have changed, and still hold in this session as they did: {words}. A new session is free of them."
+
+
+_SOME = 3

@@ -23,8 +23,15 @@ from backstay.config.locations import MANAGED, SettingsFile, data_folder, home_d
 from backstay.config.permissions_section import UnknownMode
 from backstay.config.settings import Settings, fold_settings
 from backstay.config.trust.inventory import SERVERS, WorkspaceInventory, survey
-from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust, changes
-from backstay.config.trust.warnings import exposed, held_words, left_out_words, odd_root
+from backstay.config.trust.trust_store import (
+    TrustStore,
+    WorkspaceTrust,
+    changes,
+    exposed,
+    held_words,
+    left_out_words,
+    odd_root,
+)
 from backstay.sandbox.folders import project_root
 from backstay.system.files import Stamp, stamp_at
 from backstay.vocab.errors import UserError
@@ -93,6 +100,11 @@ class Layered(Struct, frozen=True, kw_only=True):
         what is no setting.
         """
         return explain(self.entries, key)
+
+    @property
+    def counted_files(self) -> tuple[LayerFile, ...]:
+        """The files that count, highest first: those of the workspace only when it is trusted."""
+        return tuple(file for file in self.files if self.trust.trusted or not file.place.of_project)
 
     @property
     def notice(self) -> str:

@@ -1,14 +1,22 @@
-"""A key as settings hold it: in an environment variable, in the system's keyring, or in the file itself and then shown nowhere."""
+"""Secrets in settings: where a key is held, which variables the files name as keys, and how a value is shown without its secrets."""
 
 import importlib
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
-from backstay.logic.secrets.secret_names import is_secret_key
+from backstay.config.key_table import find_key
+from backstay.logic.secrets.redact import REDACTED, Redactor, is_secret_key
+from backstay.stores.open import key_of
 from backstay.system.installation import hint_extra
+from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError
+
+if TYPE_CHECKING:
+    from backstay.config.layers import Layered
+    from backstay.config.settings import Settings
 
 _VARIABLE: Final = re.compile(r"\$ENV:([A-Za-z_][A-Za-z0-9_]*)")
 _KEYRING: Final = re.compile(r"\$KEYRING:([^/\s]+)/([^\s]+)")
@@ -153,3 +161,87 @@ def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _texts(inner, key)
+
+
+HIDDEN: Final = "(a secret)"
+_PRIVATE: Final = ("env", "headers")
+"""What is hidden of a server, a hook or a transport; the rest of it says what would run."""
+_OPTIONS: Final = "options"
+"""What a provider or a transport is given besides: nobody knows what of it is secret."""
+
+
+_QUERY: Final = frozenset(("key", "sig", "signature", "auth", "pass", "pw", "code"))
+"""Names that are those of secrets in a query, and of other things elsewhere."""
+_PARAMETER: Final = re.compile(r"(?<=[?&;])(?P<name>[^\s=&;#?]{1,100})=[^\s&;#]+")
+
+
+def mask(where: Sequence[str], value: object) -> object:
+    """What stands under `where`, without its secrets. Where a secret is kept, `$ENV:NAME` or `$KEYRING:...`, is none."""
+    key, name = find_key(where), where[-1] if where else ""
+    told = key is not None and key.secret and (not isinstance(value, Mapping) or name == _OPTIONS)
+    if told or name in _PRIVATE or (isinstance(value, str) and value and is_secret_key(name)):
+        return hide(value)
+    if isinstance(value, Mapping):
+        return {inner: mask((*where, inner), each) for inner, each in value.items()}
+    if isinstance(value, list):
+        return list(_words(where, value))
+    return Redactor().value(mask_query(value) if isinstance(value, str) else value)
+
+
+def mask_query(text: str) -> str:
+    """`text` without the values that stand under the names of secrets in the query of a URL."""
+
+    def clean(match: re.Match[str]) -> str:
+        name = unquote(match["name"])
+        return f"{match['name']}={REDACTED}" if name.lower() in _QUERY or is_secret_key(name) else match[0]
+
+    return _PARAMETER.sub(clean, text) if "?" in text else text
+
+
+def hide(value: object) -> object:
+    """`value` with every text in it hidden that does not only say where a secret is."""
+    if isinstance(value, Mapping):
+        return {name: hide(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [hide(each) for each in value]
+    return value if isinstance(value, str) and is_reference(value) else HIDDEN
+
+
+def _words(where: Sequence[str], words: Sequence[object]) -> Iterator[object]:
+    """The items of a list, which have no name; but one after a word such as `--api-key` is what that word asks for."""
+    name = ""
+    for each in words:
+        yield mask((*where, name), each)
+        name = each.lstrip("-") if isinstance(each, str) and each.startswith("-") and "=" not in each else ""
+
+
+_OF_STORE: Final = re.compile(r"[?&]key=env:([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def collect_keys(settings: "Settings | None", layered: "Layered | None" = None, store_url: str = "") -> Keys:
+    """Return the keys that `settings`, every file of `layered` that counts, and the store's address name.
+
+    A profile that a higher file replaced is still somebody's key. What an untrusted workspace names is not heard: it could name any
+    variable, and keep it from programs that need it. Of a broken file what it named when it could last be read counts. A store's key that
+    is in a file or the keyring is fetched there, which may take a while.
+    """
+    named = set(_OF_STORE.findall(unquote(store_url)))
+    texts = [key] if (key := key_of(store_url).strip()) else []
+    for secret in () if settings is None else _secrets(settings):
+        if secret.is_plain:
+            texts.append(secret.reveal())
+        elif name := secret.variable:
+            named.add(name)
+    if layered is not None:
+        named |= layered.keys_beside.union(*(file.keys for file in layered.counted_files))
+    for profile in () if settings is None else settings.providers.values():
+        named |= set(variables(profile.options))
+    sent = sent_by_hooks([layer.section for layer in layered.hooks]) if layered is not None else ()
+    return Keys(frozenset(named), tuple(texts), frozenset(sent))
+
+
+def _secrets(settings: "Settings") -> Iterator[Secret]:
+    for profile in settings.providers.values():
+        yield from profile.headers.values()
+        if profile.api_key is not None:
+            yield profile.api_key

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from backstay.config.trust.hook_commands import command_text
 from backstay.config.trust.inventory import WorkspaceInventory, drifted
-from backstay.config.trust.own_runs import OwnRuns
+from backstay.config.trust.own_programs import OwnRuns
+from backstay.config.trust.run_files import command_text
 from backstay.hooks.gates import frame_hook_text
 from backstay.hooks.merge import HookAnswer, finish_unanswered, merge_answers
 from backstay.hooks.payload import hook_input

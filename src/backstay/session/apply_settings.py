@@ -8,15 +8,13 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.config.default_model import choose
-from backstay.config.known_keys import known_keys
+from backstay.config.last_good import no_looser
 from backstay.config.layers import Layered, read_layers
-from backstay.config.model_finder import Finder
+from backstay.config.model_finder import Finder, choose
 from backstay.config.permissions_section import looser
-from backstay.config.provider_profiles import IDLE_TIMEOUT_S
-from backstay.config.reload import no_looser
-from backstay.config.settings import ChatSettings, Settings, load_settings
-from backstay.config.trust.grants import GrantStore
+from backstay.config.secret import collect_keys
+from backstay.config.settings import IDLE_TIMEOUT_S, ChatSettings, Settings, load_settings
+from backstay.config.trust.trust_store import GrantStore
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, Model
@@ -35,7 +33,7 @@ async def apply_settings(options: Options, store: EventStore) -> Options:
     meta = await store.meta(wanted) if wanted and await sessions.exists(store, wanted) else None
     options = replace(await anyio.to_thread.run_sync(read_and_apply, options, meta), settled=True)
     said = options.settings if isinstance(options.settings, Settings) else None
-    keys = await anyio.to_thread.run_sync(known_keys, said, options.layered, store.url)
+    keys = await anyio.to_thread.run_sync(collect_keys, said, options.layered, store.url)
     options = replace(options, keys=options.keys.joined((keys,)))
     if options.find is not None:
         return options
@@ -154,7 +152,7 @@ def _read(options: Options, new: bool, recorded: str) -> Options:
         filled,
         settings=None,
         find=finder.find,
-        keys=filled.keys.joined((known_keys(finder.settings),)),
+        keys=filled.keys.joined((collect_keys(finder.settings),)),
         idle_timeout_s=idle_timeout_s,
         model=_completed(finder, filled.model),
         fallback_models=tuple(filter(None, (_completed(finder, each) for each in filled.fallback_models))),

@@ -7,7 +7,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.config.reload import changed
+from backstay.config.last_good import has_changed_since
 from backstay.hooks.spec import HookSpec
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks
@@ -38,7 +38,7 @@ class Reloading(Struct):
     async def __call__(self) -> None:
         """Look, and read again if need be. Settings that cannot be read leave everything as it was."""
         layered = self.now.layered
-        if layered is None or not await anyio.to_thread.run_sync(changed, layered):
+        if layered is None or not await anyio.to_thread.run_sync(has_changed_since, layered):
             return
         meta = self.runner.services.state.meta
         try:

@@ -9,8 +9,7 @@ import pytest
 
 from backstay.config.settings import Settings
 from backstay.config.trust.inventory import InventoryItem, drifted, survey
-from backstay.config.trust.trust_store import TrustState, TrustStore
-from backstay.config.trust.warnings import changed_names, odd_root
+from backstay.config.trust.trust_store import TrustState, TrustStore, changed_names, odd_root
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
 

@@ -14,6 +14,8 @@ from backstay.config.private_file import writable_name
 
 ABSENT: Final = "absent"
 """In place of the digest of a file that would run if it were there."""
+OWN: Final = "own:"
+"""Before the name of a file that a program of the person's own would run."""
 MOST_FILES: Final = 5_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _ENDINGS: Final = (*dict.fromkeys((*all_suffixes(), ".so", ".pyd")),)

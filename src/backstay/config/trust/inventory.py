@@ -13,15 +13,14 @@ from msgspec import Struct, field
 
 from backstay.config.json_document import LARGEST, JsonText, is_missing, read_regular
 from backstay.config.layer_file import LayerFile
-from backstay.config.mask import mask
 from backstay.config.permissions_section import looser
 from backstay.config.private_file import writable_name
-from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, Contents, sha
+from backstay.config.secret import mask
+from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, OWN, Contents, sha
 from backstay.config.trust.followed import NotFollowed
 from backstay.config.trust.git_config import TooMany, Unclear, own_folders, program_keys, submodules
-from backstay.config.trust.hook_commands import HookCommand, hook_commands, server_commands
 from backstay.config.trust.own_programs import is_stranger, own_program
-from backstay.config.trust.run_files import followed, mentioned
+from backstay.config.trust.run_files import HookCommand, followed, hook_commands, mentioned, server_commands
 from backstay.skills.frontmatter import folded, read_frontmatter
 from backstay.skills.problems import Unusable
 from backstay.stores.disk_errors import open_regular
@@ -101,8 +100,6 @@ FAMILIES: Final = (".backstay", ".claude", ".agents")
 EXTENSIONS: Final = ("agents", "commands", "hooks", "output-styles", "plugins", "skills", "workflows")
 """Folders of those families whose files shape what runs. A file that is not in the survey must not be loaded."""
 SERVERS: Final = ".mcp.json"
-OWN: Final = "own:"
-"""Before the name of a file that a program of the person's own would run."""
 MOST_GIT_KEYS: Final = 200
 LONGEST_COMMAND: Final = 16 * 1024
 """Characters of a command in which files are looked for."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from backstay.config.private_file import Book
-from backstay.config.trust.hook_commands import command_text
 from backstay.config.trust.inventory import drifted
-from backstay.config.trust.own_runs import OwnRun, OwnRuns
+from backstay.config.trust.own_programs import OwnRun, OwnRuns
+from backstay.config.trust.run_files import command_text
 from backstay.mcp.catalog import Drift, drift, pins
 from backstay.mcp.dependencies import Dependencies, Noise, Programs
 from backstay.mcp.servers import Servers

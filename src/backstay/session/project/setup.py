@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 from msgspec.structs import replace
 
-from backstay.config.trust.own_runs import own_runs
+from backstay.config.trust.own_programs import own_runs
 from backstay.logic.state.prompt_variables import filled_in
 from backstay.permissions.call_site import CallSite
 from backstay.sandbox.folders import data_dir
