@@ -161,7 +161,7 @@ def test_a_key_that_nobody_knows_is_a_warning_with_its_line(home: Path) -> None:
     [
         ("", ":1: This is not JSON"),
         ('{\n "chat": {\n  "max_messages": 3,\n }\n}', ":4: This is not JSON"),
-        ("[1]", ":1: Settings are a JSON object"),
+        ("[1]", ":1: This is not a JSON object"),
         ('{"chat": []}', "1: chat: Expected `object`, got `array`"),
         ('{"chat":\n {"max_messages": 0}}', "2: chat.max_messages: Expected `int` >= 1"),
         ('{"chat":\n {"max_messages": "many"}}', "2: chat.max_messages: Expected `int | null`, got `str`"),
@@ -190,6 +190,7 @@ def test_a_key_that_nobody_knows_is_a_warning_with_its_line(home: Path) -> None:
         ('{"auto_compact": true}', "auto_compact"),
         ('{"retries": -1}', "retries: Expected `int` >= 0"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"env": ' + "[" * 100 + "]" * 100 + "}", "nested too deeply: more than 64 levels"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file_and_key(home: Path, content: str, words: str) -> None:

@@ -67,7 +67,7 @@ def test_a_command_is_read_with_all_of_its_fields() -> None:
         ),
         (
             {"type": "prompt", "prompt": "ok? $ARGUMENTS", "model": "m", "continueOnBlock": True},
-            PromptHook(prompt="ok? $ARGUMENTS", model="m", wakes=True),
+            PromptHook(prompt="ok? $ARGUMENTS", model="m", continues=True),
         ),
         ({"type": "agent", "prompt": "look"}, AgentHook(prompt="look")),
         ({"type": "agent", "agent": "reviewer", "maxTurns": 5}, AgentHook(agent="reviewer", max_turns=5)),

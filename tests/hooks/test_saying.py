@@ -150,7 +150,7 @@ def test_a_model_that_says_ok_objects_to_nothing_and_permits_nothing(text: str) 
 
 
 @pytest.mark.parametrize(
-    ("event", "goes_on", "expected"),
+    ("event", "continues", "expected"),
     [
         ("PreToolUse", False, ("deny", True, False, "")),
         ("Stop", False, (None, True, False, "")),
@@ -161,8 +161,8 @@ def test_a_model_that_says_ok_objects_to_nothing_and_permits_nothing(text: str) 
         ("Notification", False, (None, False, False, "")),
     ],
 )
-def test_a_model_that_says_no_refuses(event: str, wakes: bool, expected: tuple[object, ...]) -> None:
-    spec = make_spec(event, PromptHook(prompt="?", wakes=wakes))
+def test_a_model_that_says_no_refuses(event: str, continues: bool, expected: tuple[object, ...]) -> None:
+    spec = make_spec(event, PromptHook(prompt="?", continues=continues))
 
     answer = read_ok(event, '{"ok": false, "reason": "bad"}', spec=spec)
 

@@ -7,8 +7,7 @@ import pytest
 
 from backstay.hooks.settings import read_hooks
 from backstay.plugins.install.install import what_it_brings
-from backstay.plugins.manifest import Manifest
-from backstay.plugins.plugin import MOST_INSTRUCTIONS, read_plugin
+from backstay.plugins.plugin import MOST_INSTRUCTIONS, Manifest, read_plugin
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from tests.plugins.shop import HOOKS, SERVERS, bare, plugin, write
@@ -159,7 +158,7 @@ def test_a_denial_that_cannot_be_read_makes_the_plugin_unfit(tmp_path: Path) -> 
         ('{"name": "a",\n "version": "../../1"}', "'../../1' cannot be the version"),
         ("{\n\n nonsense", "plugin.json:3: This is not JSON"),
         ("[]", "is not a JSON object"),
-        ('{"name": "a", "x": ' + "[" * 100 + "]" * 100 + "}", "nested more than"),
+        ('{"name": "a", "x": ' + "[" * 100 + "]" * 100 + "}", "nested too deeply"),
     ],
 )
 def test_a_broken_manifest_is_refused_with_its_file_and_line(tmp_path: Path, content: str, words: str) -> None:

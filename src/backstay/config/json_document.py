@@ -8,7 +8,7 @@ import re
 import stat
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
@@ -108,6 +108,8 @@ def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
 
 LARGEST: Final = 1024 * 1024
 """Bytes that a settings file may have."""
+DEEPEST: Final = 64
+"""Levels of objects and lists that a file may have."""
 _PIECE: Final = 64 * 1024
 _GUARDED: Final = ("permissions", "hooks")
 """Sections in which a key that stands twice would silently lose what the first one denied."""
@@ -125,12 +127,12 @@ class JsonText(Struct, frozen=True):
     """Device and number: tells two names of one file."""
 
     @classmethod
-    def read(cls, path: Path) -> "JsonText":
-        """Read a file. Raise `UserError` when it is not there, not readable, or not a JSON object."""
+    def read(cls, path: Path, largest: int = LARGEST, *, what: str = "settings") -> "JsonText":
+        """Read a file. Raise `UserError` when it is not there, not readable, or not one JSON object."""
         try:
-            content, found = read_regular(path, LARGEST)
+            content, found = read_regular(path, largest)
         except OSError as exc:
-            raise UserError(f"The settings {str(path)!r} cannot be read: {exc.strerror}.") from exc
+            raise UserError(f"The {what} {str(path)!r} cannot be read: {exc.strerror}.") from exc
         _check(path, content)
         inode = (found.st_dev, found.st_ino)
         plain = content.removeprefix(b"\xef\xbb\xbf")
@@ -209,21 +211,35 @@ def _check(path: Path, content: bytes) -> None:
         found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object)
         msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)
     except UnicodeDecodeError:
-        raise UserError(f"The settings {str(path)!r} are not UTF-8 text.") from None
+        raise UserError(f"{path}:1: This is not UTF-8 text.") from None
     except json.JSONDecodeError as exc:
         raise UserError(
             f"{path}:{exc.lineno}: This is not JSON: {exc.msg} (column {exc.colno}). Mend the file or move it away."
         ) from None
     except RecursionError:
-        raise UserError(f"The settings {str(path)!r} are nested too deeply.") from None
+        raise UserError(f"{path}:1: This is nested too deeply.") from None
     except ValueError as exc:  # NaN, half a surrogate pair, a number of thousands of digits
         raise UserError(f"{path}:1: This is not JSON: {exc}. Mend the file or move it away.") from None
     if not isinstance(found, _Object):
-        raise UserError(f'{path}:1: Settings are a JSON object, like {{"chat": {{}}}}.')
+        raise UserError(f'{path}:1: This is not a JSON object. Write one, like {{"chat": {{}}}}.')
+    if _is_deep(found):
+        raise UserError(f"{path}:1: This is nested too deeply: more than {DEEPEST} levels.")
     for name, each in (("", found), *((name, found.get(name)) for name in _GUARDED)):
         if isinstance(each, _Object) and each.twice:
             where = f"{name}.{each.twice[0]}" if name else each.twice[0]
             raise UserError(f"{path}:1: {where}: The key stands twice, and only one of them would count. Join them.")
+
+
+def _is_deep(value: object) -> bool:
+    """Return whether a value has more than `DEEPEST` levels: code that walks it by recursion could not end."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for each in level for inner in _inner_values(each)]
+    return bool(level)
+
+
+def _inner_values(value: object) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 T = TypeVar("T")

@@ -92,12 +92,12 @@ def _fold_name(name: str) -> str:
 
 
 def _read_common(parsed: ParsedOutput, content: Mapping[str, object]) -> None:
-    wakes = content.get("continue")
-    if wakes is False:
+    continues = content.get("continue")
+    if continues is False:
         parsed.stops = True
         parsed.reason = _text(parsed, content, "stopReason")
-    elif wakes is not None and wakes is not True:
-        parsed.problems.append(f"continue: {wakes!r} is neither true nor false.")
+    elif continues is not None and continues is not True:
+        parsed.problems.append(f"continue: {continues!r} is neither true nor false.")
     if message := _text(parsed, content, "systemMessage"):
         parsed.notes.append(message)
 
@@ -263,8 +263,8 @@ def read_ok(event: str, text: str, *, spec: HookSpec) -> HookAnswer:
         notes = (shorten(str(why), NOTE),) if not ok and why else ()
         return HookAnswer(hook=spec.id, event=event, label=spec.label, notes=notes)
     reason = shorten(why) if isinstance(why, str) and why.strip() else f"A hook of {event} says no."
-    wakes = isinstance(spec.handler, PromptHook) and spec.handler.wakes
-    ends = not wakes and EVENTS[event].decides in ("step", "result") and event not in ("Stop", "SubagentStop")
+    continues = isinstance(spec.handler, PromptHook) and spec.handler.continues
+    ends = not continues and EVENTS[event].decides in ("step", "result") and event not in ("Stop", "SubagentStop")
     return _refusal(spec, reason, stops=ends, notes=() if EVENTS[event].decides else (shorten(reason, NOTE),))
 
 

@@ -79,7 +79,9 @@ def _http(raw: Mapping[str, object], env: Mapping[str, object]) -> HttpHook:
 
 
 def _prompt(raw: Mapping[str, object], env: Mapping[str, object]) -> PromptHook:
-    return PromptHook(prompt=_text(raw, "prompt"), model=_optional(raw, "model"), wakes=_flag(raw, "continueOnBlock"))
+    return PromptHook(
+        prompt=_text(raw, "prompt"), model=_optional(raw, "model"), continues=_flag(raw, "continueOnBlock")
+    )
 
 
 def _agent(raw: Mapping[str, object], env: Mapping[str, object]) -> AgentHook:

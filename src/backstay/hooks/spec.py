@@ -50,7 +50,7 @@ class PromptHook(_Handler, frozen=True, kw_only=True, tag="prompt"):
 
     prompt: str
     model: str = ""
-    wakes: bool = False
+    continues: bool = False
     """Whether a refusal of what has happened already is told to the model, instead of ending the turn."""
 
 

@@ -24,8 +24,7 @@ from backstay.plugins.install.sources import (
     UrlSource,
     entry_source,
 )
-from backstay.plugins.manifest import COMPONENTS, OURS, author_of, read_object
-from backstay.plugins.plugin import contained, is_inside
+from backstay.plugins.plugin import COMPONENTS, OURS, author_of, contained, is_inside, read_object
 from backstay.plugins.tree import TreeLimits, copy_tree, remove_tree
 from backstay.system.files import make_folder
 from backstay.vocab.errors import UserError

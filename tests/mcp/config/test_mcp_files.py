@@ -53,6 +53,13 @@ def test_servers_of_a_trusted_project_are_used_as_they_stand(world: World) -> No
     assert [spec.place for spec in found.specs] == [f"{world.project}/.mcp.json:{line}" for line in (3, 9)]
 
 
+def test_a_file_that_is_nested_without_end_names_no_server_and_stops_nobody(world: World) -> None:
+    (world.project / ".mcp.json").write_text('{"mcpServers": {"deep": ' + "[" * 900 + "]" * 900 + "}}")
+
+    assert read(world).specs == ()
+    assert "nested too deeply" in read(world, trust=True).problems[0]
+
+
 def test_rb_w8_nothing_of_an_untrusted_workspace_is_started(world: World) -> None:
     mcp_json(world, files=ONE, broken={"command": 3})
     world.write(".backstay/settings.json", {"mcpServers": {"more": ONE}, "enableAllProjectMcpServers": True})

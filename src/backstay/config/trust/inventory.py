@@ -32,12 +32,21 @@ LARGEST_TEXT: Final = 512 * 1024
 
 
 def hook_words(hooks: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """The words of each handler of a section of hooks, and the handler."""
-    for event, groups in hooks.items():
-        for group in groups if isinstance(groups, list) else (groups,):
-            handlers = group.get("hooks", group) if isinstance(group, dict) else group
-            for each in handlers if isinstance(handlers, list) else (handlers,):
-                yield f"{event}: {' '.join(all_texts(_said_by(each)))}", each
+    """Yield each handler of a section of hooks, in whatever shape it stands, after its words: what it runs, with which variables."""
+    inner = hooks.get("hooks")
+    for event, value in (inner if isinstance(inner, dict) else hooks).items():
+        for handler, variables in _handlers(value, ()):
+            yield f"{event}: {' '.join((*shown_texts(_said_by(handler)), *variables))}", handler
+
+
+def _handlers(value: object, variables: tuple[str, ...]) -> Iterator[tuple[object, tuple[str, ...]]]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _handlers(each, variables)
+    elif isinstance(value, dict) and "hooks" in value:
+        yield from _handlers(value["hooks"], (*variables, *shown_texts({"env": value.get("env")})))
+    elif value is not None:
+        yield value, variables
 
 
 def _said_by(handler: object) -> object:
@@ -48,10 +57,26 @@ def _said_by(handler: object) -> object:
     return {key: value for key, value in handler.items() if key not in quiet}
 
 
-def server_words(servers: object) -> Iterator[tuple[str, object]]:
-    """The words of each server, and the server."""
+def server_words(servers: object, *, hide: bool = True) -> Iterator[tuple[str, object]]:
+    """Yield each server after its words; with `hide`, without secrets."""
     for name, server in servers.items() if isinstance(servers, dict) else ():
-        yield f"{name}: {' '.join(all_texts(mask(('mcpServers', str(name)), server)))}", server
+        seen = mask(("mcpServers", str(name)), server) if hide else server
+        yield f"{name}: {' '.join(shown_texts(seen))}", server
+
+
+def shown_texts(value: object) -> Iterator[str]:
+    """Yield every text in a JSON value, in order; variables with their names."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if name == "env" and isinstance(inner, Mapping):
+                yield from (f"{variable}={each}" for variable, each in inner.items())
+            else:
+                yield from shown_texts(inner)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from shown_texts(each)
+    elif value is not None:
+        yield str(value)
 
 
 def granted_words(path: Path) -> Iterator[str]:

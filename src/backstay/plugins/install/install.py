@@ -11,14 +11,14 @@ import msgspec
 from msgspec import Struct
 
 from backstay.config.private_file import alone
+from backstay.config.trust.inventory import hook_words, server_words
 from backstay.logic.state.content import replace_surrogates
 from backstay.plugins.ids import DIRECT, PluginId, check_version
 from backstay.plugins.install.fetch import Fetched, Reach, fetch, room_in
 from backstay.plugins.install.sources import Source
 from backstay.plugins.installed import Installed, InstalledPlugins, Scope
-from backstay.plugins.manifest import PLACE, read_object
 from backstay.plugins.marketplace import MarketplaceEntry
-from backstay.plugins.plugin import Plugin, read_plugin
+from backstay.plugins.plugin import PLACE, Plugin, read_object, read_plugin
 from backstay.plugins.tree import copy_tree, remove_tree, tree_digest
 from backstay.system.files import make_folder, sync_folder
 from backstay.vocab.errors import UserError
@@ -53,8 +53,8 @@ def what_it_brings(plugin: Plugin) -> Brings:
     """Look through a plugin's folder; nothing of it runs."""
     top = f"{plugin.folder}{os.sep}"
     return Brings(
-        hooks=_some(line for section in plugin.hooks_raw for line in _hooks(section)),
-        servers=_some(f"{name}: {' '.join(_texts(server))}" for name, server in plugin.mcp_servers_raw.items()),
+        hooks=_some(words for section in plugin.hooks_raw for words, _ in hook_words(section)),
+        servers=_some(words for words, _ in server_words(plugin.mcp_servers_raw, hide=False)),
         commands=tuple(replace_surrogates(f"/{plugin.name}:{name}") for name in _names(plugin.commands_dirs)),
         skills=tuple(replace_surrogates(f"{plugin.name}:{name}") for name in _skills(plugin)),
         agents=tuple(map(replace_surrogates, _names(plugin.agents_dirs))),
@@ -68,26 +68,6 @@ def _some(lines: Iterable[str]) -> tuple[str, ...]:
     """As many lines as anybody reads, and how many there are besides."""
     found = tuple(lines)
     return found if len(found) <= _MOST else (*found[:_MOST], f"(and {len(found) - _MOST:,} more)")
-
-
-def _hooks(section: Mapping[str, object]) -> Iterator[str]:
-    inner = section.get("hooks")
-    for event, value in (inner if isinstance(inner, dict) else section).items():
-        for words in _handlers(value):
-            yield f"{event}: {' '.join(words)}"
-
-
-def _handlers(value: object) -> Iterator[list[str]]:
-    """The words of each handler, in whatever shape it stands: what the session would run must not be left out here."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _handlers(each)
-    elif isinstance(value, dict) and "hooks" in value:
-        for words in _handlers(value["hooks"]):
-            yield [*words, *_texts({"env": value.get("env")})]
-    elif value is not None:
-        said = value if isinstance(value, dict) else {"": value}
-        yield [*_texts({key: said[key] for key in said if key not in ("type", "timeout")})]
 
 
 def _names(places: tuple[Path, ...]) -> Iterator[str]:
@@ -119,19 +99,6 @@ def _skills(plugin: Plugin) -> Iterator[str]:
             if (folder / "SKILL.md").is_file() and count < _MOST:
                 count += 1
                 yield plugin.name if folder == plugin.folder else folder.name
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value, in order; variables with their names."""
-    if isinstance(value, dict):
-        env = value.get("env")
-        named = [f"{name}={said}" for name, said in env.items()] if isinstance(env, dict) else [env]
-        value = [*(inner for key, inner in value.items() if key != "env"), *named]
-    if isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
-    elif value is not None:
-        yield str(value)
 
 
 class Staged(Struct, frozen=True, kw_only=True):

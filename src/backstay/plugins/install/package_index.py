@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from backstay.plugins.ids import version_key
 from backstay.plugins.install.sources import NpmSource, PythonSource, check_url, split_url
-from backstay.plugins.manifest import PLACE
+from backstay.plugins.plugin import PLACE
 from backstay.providers.local.sources import PipSettings, pip_settings, trust
 from backstay.sandbox.egress import Egress, EgressLimits
 from backstay.vocab.errors import UserError
