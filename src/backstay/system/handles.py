@@ -1,4 +1,4 @@
-"""Folders and files reached by handles, through no link: what stands on the way may be changed by others at any moment.
+"""Reach folders and files by handles, through no link: other programs may change the way at any moment.
 
 A path that was judged is only as good as the folders that it leads through when it is used. So each folder is opened below the one
 before it, and a link in the place of one is an error instead of a way out.
@@ -12,31 +12,33 @@ from typing import Final, TypeVar
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""To read a file: a pipe or a device in its place makes nobody wait."""
+"""To read a file: opening a pipe or a device in its place does not wait."""
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Name = TypeVar("Name", str, bytes)
 
 
 class NotRegular(OSError):
-    """There is something else than a regular file."""
+    """What was opened is not a regular file."""
 
 
-def enter(folder: int, name: str | bytes) -> int:
+def enter(folder: int, name: str | bytes, flags: int = FOLDER) -> int:
     """Open the folder `name` in another. Raise `OSError` (`ELOOP`, `ENOTDIR`) for a link."""
-    return os.open(name, FOLDER, dir_fd=folder)
+    return os.open(name, flags, dir_fd=folder)
 
 
 def make_folder(folder: int, name: str | bytes, mode: int = 0o777) -> None:
-    """Make the folder `name` in another, unless somebody was faster."""
+    """Make the folder `name` in another, unless it is there."""
     with suppress(FileExistsError):
         os.mkdir(name, mode, dir_fd=folder)
 
 
 @contextmanager
-def walk_to(root: Name, names: Iterable[Name], step: Callable[[int, Name], int] = enter) -> Iterator[int]:
-    """Go down from `root`, folder by folder, and give the handle of the last. `step` opens each one."""
-    handle = os.open(root, FOLDER)
+def walk_to(
+    root: Name, names: Iterable[Name], step: Callable[[int, Name], int] = enter, flags: int = FOLDER
+) -> Iterator[int]:
+    """Go down from `root`, which is opened with `flags`, and yield the handle of the last folder. `step` opens each one."""
+    handle = os.open(root, flags)
     try:
         for name in names:
             below = step(handle, name)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Annotated, Final
 
 import anyio.to_thread
@@ -12,13 +11,10 @@ from msgspec import Struct
 from backstay.ports import ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.encoding import decode
-from backstay.tools.files.locked_file import Overtaken, hold
+from backstay.tools.files.locked_file import LockedFile, change_file
 from backstay.tools.files.replace_text import Change, difference, refuse_pointless, replace
-from backstay.tools.files.target import FileTarget, Refused, in_words, require_text, target_of
+from backstay.tools.files.target import FileTarget, Refused, require_text, target_of
 from backstay.vocab.events.tools import FileSeen
-
-TRIES: Final = 5
-"""How often a change is made again on the new content when a program that takes no lock was faster."""
 
 HAD_CHANGED: Final = "The file had changed since you last saw it; the change was made to its present content."
 
@@ -38,33 +34,19 @@ async def revise(context: ToolContext, file_path: str, rewrite: Rewrite) -> Tool
     """Change an existing file with `rewrite` and tell the session which version it has now."""
     try:
         target = target_of(context, file_path)
-        work = partial(_revise, target, context.seen(target.place), rewrite)
-        text, version = await anyio.to_thread.run_sync(work)
+        seen = context.seen(target.place)
+
+        def change(held: LockedFile) -> tuple[str, str]:
+            changed = seen and held.version != seen
+            rewritten = rewrite(target, held.read())
+            held.replace(rewritten.content)
+            return f"{rewritten.text}\n{HAD_CHANGED}" if changed else rewritten.text, held.version
+
+        text, version = await anyio.to_thread.run_sync(change_file, target, change)
     except Refused as refused:
         return refused.output
     context.note(FileSeen(path=target.place, version=version))
     return ToolOutput(text=text)
-
-
-def _revise(target: FileTarget, seen: str, rewrite: Rewrite) -> tuple[str, str]:
-    for left in reversed(range(TRIES)):
-        try:
-            return _revise_once(target, seen, rewrite)
-        except Overtaken:
-            if not left:
-                raise
-        except OSError as exc:
-            raise in_words(target.shown, exc) from exc
-    raise AssertionError
-
-
-def _revise_once(target: FileTarget, seen: str, rewrite: Rewrite) -> tuple[str, str]:
-    with hold(target) as held:
-        changed = seen and held.version != seen
-        rewritten = rewrite(target, held.read())
-        held.replace(rewritten.content)
-        text = f"{rewritten.text}\n{HAD_CHANGED}" if changed else rewritten.text
-        return text, held.version
 
 
 class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

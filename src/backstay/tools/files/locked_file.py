@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio.from_thread
@@ -21,10 +21,13 @@ from msgspec import Struct
 
 from backstay.system.files import version_of
 from backstay.tools.files.open_beneath import OpenedPath, reach
-from backstay.tools.files.target import LARGEST, FileTarget, Refused
+from backstay.tools.files.target import LARGEST, FileTarget, Refused, in_words
 
+T = TypeVar("T")
 PATIENCE: Final = 15.0
 """Seconds that a call waits for the others that write the same file."""
+TRIES: Final = 5
+"""How often a change is made again on the new content when a program that takes no lock was faster."""
 _UNSUPPORTED: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
 """What file systems without locks answer. The lock within the process remains."""
 
@@ -269,6 +272,20 @@ def hold(target: FileTarget, *, make: bool = False) -> Iterator[LockedFile]:
     """Hold the file `target`, or its free name; with `make`, in folders that are made if they are missing."""
     with turn(target), reach(target, make=make) as place, closing(LockedFile(place)) as held:
         yield held
+
+
+def change_file(target: FileTarget, change: Callable[[LockedFile], T], *, make: bool = False) -> T:
+    """Hold the file `target` for `change`, and again when a program that takes no lock was faster. Raise `Refused`."""
+    for left in reversed(range(TRIES)):
+        try:
+            with hold(target, make=make) as held:
+                return change(held)
+        except Overtaken:
+            if not left:
+                raise
+        except OSError as exc:
+            raise in_words(target.shown, exc) from exc
+    raise AssertionError
 
 
 def _identity(facts: os.stat_result | None) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
-"""The way to a file, folder by folder from the root, each held by its handle and none of them a link.
+"""Reach the file of a call, folder by folder from the root, each held by its handle and none of them a link.
 
-Whoever swaps a folder for a link while a tool is on its way does not lead it astray: the tool stops.
+A folder that is swapped for a link meanwhile does not lead a tool astray: the tool stops.
 """
 
 import errno
@@ -12,12 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from backstay.system.handles import FILE, enter, walk_to
 from backstay.tools.files.target import FileTarget, Refused, is_stream
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Where there is `O_PATH`, a folder needs only be searchable, as for every other program."""
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
 _NO_SYNC: Final = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 """What file systems answer whose folders cannot be synced."""
 
@@ -30,7 +29,7 @@ class OpenedPath(Struct, frozen=True):
     name: str
 
     def facts(self) -> os.stat_result | None:
-        """The facts of the regular file here; None when there is nothing. Raise for everything that is not a file."""
+        """Return the facts of the regular file here; None when there is nothing. Raise for everything that is not a file."""
         try:
             found = os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -41,11 +40,11 @@ class OpenedPath(Struct, frozen=True):
         return found
 
     def open(self) -> int:
-        """A handle for reading the regular file here; the caller closes it."""
+        """Open the regular file here for reading; the caller closes the handle."""
         if self.facts() is None:  # looked at before it is opened: opening a device can do something
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         try:
-            handle = os.open(self.name, _READ, dir_fd=self.folder)
+            handle = os.open(self.name, FILE, dir_fd=self.folder)
         except OSError as exc:
             raise _astray(self.target) if exc.errno == errno.ELOOP else exc from exc
         try:
@@ -56,7 +55,7 @@ class OpenedPath(Struct, frozen=True):
         return handle
 
     def sync(self) -> None:
-        """Make what happened to names in the folder durable."""
+        """Make changes of names in the folder durable."""
         try:
             handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.folder)
         except PermissionError:
@@ -72,79 +71,47 @@ class OpenedPath(Struct, frozen=True):
 
 @contextmanager
 def reach(target: FileTarget, *, make: bool = False) -> Iterator[OpenedPath]:
-    """Go to the folder of `target`; with `make`, missing folders are made, and removed again when the block fails."""
+    """Open the folder of `target`; with `make`, missing folders are made, and removed again when the block fails."""
     parts = [part for part in target.place.split("/") if part]
     if not parts:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if "." in parts or ".." in parts:
         raise Refused("bad_path", f"{target.place!r} is not where a path leads.")
-    with _Way(target) as way:
-        try:
-            for part in parts[:-1]:
-                way.enter(part, make=make)
-            yield OpenedPath(target, way.folder, parts[-1])
-        except BaseException:
-            way.go_back()
+    made: list[OpenedPath] = []
+
+    def step(folder: int, part: str) -> int:
+        with suppress(FileNotFoundError):
+            return _enter(target, folder, part)
+        if not make:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        with suppress(FileExistsError):  # another program made it meanwhile
+            os.mkdir(part, dir_fd=folder)
+            made.append(OpenedPath(target, os.dup(folder), part))
+        return _enter(target, folder, part)
+
+    try:
+        with walk_to("/", parts[:-1], step, _FOLDER) as folder:
+            yield OpenedPath(target, folder, parts[-1])
+        for each in made:
+            each.sync()
+    except BaseException:
+        for each in reversed(made):
+            with suppress(OSError):  # in use
+                os.rmdir(each.name, dir_fd=each.folder)
+        raise
+    finally:
+        for each in made:
+            os.close(each.folder)
+
+
+def _enter(target: FileTarget, folder: int, part: str) -> int:
+    try:
+        return enter(folder, part, _FOLDER)
+    except OSError as exc:
+        if exc.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise
-        way.sync()
-
-
-class _Way:
-    """The folder that was reached, and those in which folders were made on the way."""
-
-    def __init__(self, target: FileTarget) -> None:
-        self.folder = os.open("/", _FOLDER)
-        self._target = target
-        self._made: list[OpenedPath] = []
-
-    def __enter__(self) -> "_Way":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for handle in {self.folder, *(made.folder for made in self._made)}:
-            os.close(handle)
-
-    def enter(self, part: str, *, make: bool) -> None:
-        """Go one folder down."""
-        made = False
-        try:
-            below = self._open(part)
-        except FileNotFoundError:
-            if not make:
-                raise
-            made = self._make(part)
-            below = self._open(part)
-        if not made:
-            os.close(self.folder)
-        self.folder = below
-
-    def go_back(self) -> None:
-        """Remove the folders that were made, as far as nobody uses them."""
-        for made in reversed(self._made):
-            with suppress(OSError):
-                os.rmdir(made.name, dir_fd=made.folder)
-
-    def sync(self) -> None:
-        """Make the folders that were made durable."""
-        for made in self._made:
-            made.sync()
-
-    def _make(self, part: str) -> bool:
-        try:
-            os.mkdir(part, dir_fd=self.folder)
-        except FileExistsError:
-            return False  # somebody else was faster
-        self._made.append(OpenedPath(self._target, self.folder, part))
-        return True
-
-    def _open(self, part: str) -> int:
-        try:
-            return os.open(part, _FOLDER, dir_fd=self.folder)
-        except OSError as exc:
-            if exc.errno not in (errno.ELOOP, errno.ENOTDIR):
-                raise
-            facts = os.stat(part, dir_fd=self.folder, follow_symlinks=False)
-            raise _astray(self._target) if stat.S_ISLNK(facts.st_mode) else exc from exc
+        facts = os.stat(part, dir_fd=folder, follow_symlinks=False)
+        raise _astray(target) if stat.S_ISLNK(facts.st_mode) else exc from exc
 
 
 def _require_regular(target: FileTarget, facts: os.stat_result) -> None:

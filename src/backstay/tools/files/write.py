@@ -1,7 +1,7 @@
 """The tool `Write`: a whole file, in one step."""
 
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 
 import anyio.to_thread
 
@@ -9,12 +9,9 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.system.files import version_of
 from backstay.tools.define import tool
 from backstay.tools.files.encoding import Document, decode
-from backstay.tools.files.locked_file import LockedFile, Overtaken, hold
-from backstay.tools.files.target import LARGEST, FileTarget, Refused, in_words, require_text, target_of
+from backstay.tools.files.locked_file import LockedFile, change_file
+from backstay.tools.files.target import LARGEST, Refused, require_text, target_of
 from backstay.vocab.events.tools import FileSeen
-
-TRIES: Final = 5
-"""How often a file is written when another program makes or changes it at the same moment."""
 
 
 @tool(name="Write", touches="edits")
@@ -27,27 +24,16 @@ async def write_file(
     try:
         require_text("The content", content)
         target = target_of(context, file_path)
-        text, version = await anyio.to_thread.run_sync(partial(_write, target, context.seen(target.place), content))
+        seen = context.seen(target.place)
+        work = partial(change_file, target, lambda held: (_write(held, seen, content), held.version), make=True)
+        text, version = await anyio.to_thread.run_sync(work)
     except Refused as refused:
         return refused.output
     context.note(FileSeen(path=target.place, version=version))
     return ToolOutput(text=text)
 
 
-def _write(target: FileTarget, seen: str, content: str) -> tuple[str, str]:
-    for left in reversed(range(TRIES)):
-        try:
-            with hold(target, make=True) as held:
-                return _write_held(held, seen, content), held.version
-        except Overtaken:
-            if not left:
-                raise
-        except OSError as exc:
-            raise in_words(target.shown, exc) from exc
-    raise AssertionError
-
-
-def _write_held(held: LockedFile, seen: str, content: str) -> str:
+def _write(held: LockedFile, seen: str, content: str) -> str:
     shown = held.target.shown
     if held.facts is None:
         written = content.encode()
