@@ -40,8 +40,6 @@ PARTICIPLES_LEFT: Final = dict(
     for line in """
     catalog 5
 
-    checkpoints 23
-
     cli 49
 
     commands 3
@@ -66,8 +64,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     runtime 5
 
-    sandbox 29
-
     secrets 2
 
     session 35
@@ -76,11 +72,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     stores 27
 
-    system 2
-
     testing 17
-
-    tools 23
 
     vocab 1
 

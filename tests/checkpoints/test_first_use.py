@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.plan import changed_by_others
+from backstay.checkpoints.plan import find_foreign_changes
 from backstay.checkpoints.walk_tree import HELD, WalkLimits
 from backstay.commands.spec import CommandResult
 from backstay.hooks.settings import read_hooks
@@ -155,7 +155,7 @@ def test_a_file_that_was_forgotten_is_not_said_to_have_changed() -> None:
     seen = [FileSeen(path="/a", version="1:1:1"), FileSeen(path="/a", version=""), FileSeen(path="/b", version="1:1:1")]
     log = [Recorded(id=str(seq), seq=seq, at=0, event=event, by="system") for seq, event in enumerate(seen, 1)]
 
-    assert changed_by_others(log, {"/a": "2:2:2", "/b": "2:2:2"}) == ("/b",)
+    assert find_foreign_changes(log, {"/a": "2:2:2", "/b": "2:2:2"}) == ("/b",)
 
 
 # --- the list ------------------------------------------------------------------------------------------------------------------------

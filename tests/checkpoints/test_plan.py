@@ -11,13 +11,13 @@ from backstay.checkpoints.plan import (
     PathCoverage,
     Tree,
     TreeEntry,
+    contents_at,
     entry_of,
     inside,
     pack,
     parents,
     unpack_plan,
     unpack_tree,
-    wanted,
 )
 from backstay.testing.builders import recorded
 from backstay.vocab.errors import LogDamaged
@@ -77,7 +77,7 @@ class _World:
     def at(self, after: int) -> State:
         """What the plan says that the files held."""
         found = dict(self.files)
-        for path, entry in wanted(self.log, self.trees, {ROOT: self._tree()}, after=after).items():
+        for path, entry in contents_at(self.log, self.trees, {ROOT: self._tree()}, after=after).items():
             name = path.decode().removeprefix("/w/")
             found.pop(name, None)
             if entry.kind == "file":
@@ -122,7 +122,7 @@ def test_what_a_tree_left_out_is_told_by_single_files_alone() -> None:
         recorded(FileKept(path="/w/a", kind="absent", call="c"), 3),
         recorded(FileKept(path="/w/later", kind="file", sha256=_sha("2"), call="c"), 4),
     )
-    found = wanted(log, {"t": tree}, {ROOT: Tree(ROOT, 0, (), (b"build",))}, after=0)
+    found = contents_at(log, {"t": tree}, {ROOT: Tree(ROOT, 0, (), (b"build",))}, after=0)
 
     assert {path: entry.kind for path, entry in found.items()} == {
         b"/w/a": "file",

@@ -10,7 +10,7 @@ import pytest
 from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import FileChange, RestorePlan, SeenAs, TreeEntry
 from backstay.checkpoints.plan_restore import GONE, HIDDEN
-from backstay.checkpoints.restore import RestoreFiles, _seen
+from backstay.checkpoints.restore import RestoreFiles, _list_seen
 from backstay.checkpoints.walk_tree import look_at
 from backstay.checkpoints.write_back import CHANGED, NotPutBack, put_back
 from backstay.hooks.settings import read_hooks
@@ -215,7 +215,7 @@ def test_a_file_that_could_not_be_put_back_is_not_known_to_the_model(tmp_path: P
         Path(os.fsdecode(path)).write_text("somebody's")
     words: tuple[SeenAs, ...] = ("update", "update", "forget")
     changes = [FileChange(TreeEntry(path, "file"), word) for path, word in zip(paths, words, strict=True)]
-    found = _seen(changes, {paths[1]})
+    found = _list_seen(changes, {paths[1]})
     assert [(Path(each.path).name, bool(each.version)) for each in found] == [
         ("done", True),
         ("left", False),

@@ -80,7 +80,7 @@ def raise_wall(backend: str, walls: Walls) -> Bubblewrap | Landlock:
 
 def missing(backend: str) -> str:
     """Why a kind of wall cannot be tried here; empty when it can."""
-    if not seccomp.supported():
+    if not seccomp.is_supported():
         return "this machine's system calls are not known"
     if backend == "landlock":
         return "" if landlock.abi() >= 3 else "the kernel has no Landlock, or an early one"

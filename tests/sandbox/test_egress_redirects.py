@@ -124,15 +124,15 @@ async def test_what_was_sent_to_one_host_is_sent_on_within_it() -> None:
 async def test_headers_for_one_host_do_not_go_along_to_another() -> None:
     import httpx
 
-    from backstay.sandbox.egress import _sent_on
+    from backstay.sandbox.egress import _judge_redirect
 
     secrets = {"Authorization": "Bearer a", "X-Subscription-Token": "b", "Cookie": "c=d", "Accept": "text/html"}
     before = httpx.Request("GET", "https://one.example/", headers=secrets)
     inside = httpx.Request("GET", "https://one.example/next", headers=secrets)
     outside = httpx.Request("GET", "https://two.example/", headers=secrets)
 
-    assert not _sent_on(before, inside)
-    assert _sent_on(before, outside)
+    assert not _judge_redirect(before, inside)
+    assert _judge_redirect(before, outside)
     assert inside.headers["x-subscription-token"] == "b"
     assert dict(outside.headers) == {"host": "two.example", "accept": "text/html"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.sandbox.git import tracked_names
+from backstay.sandbox.git import list_tracked
 
 FILES = ("a.py", "src/a.py", "src/deep/ä b.py", "src/deep/" + "long" * 40, ".env", "z")
 
@@ -21,7 +21,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def names(folder: Path) -> list[str] | None:
-    found = tracked_names(str(folder))
+    found = list_tracked(str(folder))
     return None if found is None else sorted(found)
 
 

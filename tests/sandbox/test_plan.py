@@ -243,7 +243,7 @@ def test_where_nothing_works_there_is_no_wall_and_a_reason() -> None:
     assert confinement_for("sandboxed", ["/"], report=report) is None
 
 
-@pytest.mark.skipif(not seccomp.supported(), reason="this machine's system calls are not known")
+@pytest.mark.skipif(not seccomp.is_supported(), reason="this machine's system calls are not known")
 def test_a_machine_that_forbids_every_wall_is_told_from_one_that_has_some(tmp_path: Path) -> None:
     """Plays such a machine with a filter of its own: no namespaces and no Landlock."""
     script = """

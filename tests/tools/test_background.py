@@ -16,7 +16,7 @@ from backstay.system.machine import boot_id
 from backstay.tools.shell.background import RUNNING, BackgroundShells, EndedCommand, _Shell
 from backstay.tools.shell.bash import LINGER_S
 from backstay.tools.shell.process_start import start
-from backstay.tools.shell.processes import look_at, started_at
+from backstay.tools.shell.processes import look_at, start_time
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, until
@@ -106,7 +106,7 @@ async def test_the_group_is_noted_when_it_starts(tmp_path: Path) -> None:
 
         assert isinstance(noted, ProcessStarted)
         assert noted == ProcessStarted(
-            call="call-1", group=noted.group, boot=boot_id(), started=started_at(noted.group)
+            call="call-1", group=noted.group, boot=boot_id(), started=start_time(noted.group)
         )
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstay.ports import ToolOutput
-from backstay.tools.files.edit import TRIES, Rewritten, edit_file, multi_edit, revise
+from backstay.tools.files.edit import Rewritten, edit_file, multi_edit, revise
+from backstay.tools.files.locked_file import TRIES
 from backstay.tools.files.read import read_file
 from backstay.tools.files.target import FileTarget
 from tests.tools.context import RecordingContext

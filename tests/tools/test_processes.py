@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from backstay.system.machine import boot_id
-from backstay.tools.shell.processes import look_at, members, started_at, stop_call, stop_calls, stop_group
+from backstay.tools.shell.processes import look_at, members, start_time, stop_call, stop_calls, stop_group
 from tests.tools.context import until
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ async def test_a_left_over_group_is_stopped_with_all_of_its_processes(started: l
     process = _start(started, "sleep 60 & echo ready; wait")
     assert process.stdout is not None
     process.stdout.readline()
-    facts = process.pid, boot_id(), started_at(process.pid)
+    facts = process.pid, boot_id(), start_time(process.pid)
 
     assert await stop_group(*facts)
 
@@ -66,7 +66,7 @@ async def test_a_left_over_group_is_stopped_with_all_of_its_processes(started: l
 async def test_a_stranger_with_the_same_number_is_left_alone(started: list["subprocess.Popen[str]"], lie: str) -> None:
     process = _start(started, "sleep 60")
     boot = "another boot" if lie == "boot" else boot_id()
-    ticks = started_at(process.pid) + (lie == "started")
+    ticks = start_time(process.pid) + (lie == "started")
 
     assert not await stop_group(process.pid, boot, ticks)
 
@@ -83,7 +83,7 @@ async def test_a_group_without_its_leader_is_known_by_the_call_that_it_carries(
     process = _start(started, LEADERLESS, carried)
     assert process.stdout is not None
     child = int(process.stdout.readline())
-    ticks = started_at(process.pid)
+    ticks = start_time(process.pid)
     process.wait()
 
     assert await stop_group(process.pid, boot_id(), ticks, asked) is stopped
@@ -93,8 +93,8 @@ async def test_a_group_without_its_leader_is_known_by_the_call_that_it_carries(
 
 
 async def test_our_own_group_is_never_stopped() -> None:
-    assert not await stop_group(os.getpgrp(), boot_id(), started_at(os.getpgrp()))
-    assert not await stop_group(1, boot_id(), started_at(1))
+    assert not await stop_group(os.getpgrp(), boot_id(), start_time(os.getpgrp()))
+    assert not await stop_group(1, boot_id(), start_time(1))
 
 
 async def test_a_call_is_stopped_even_when_its_group_was_never_recorded(started: list["subprocess.Popen[str]"]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from backstay.ports import Tool, ToolOutput
 from backstay.sandbox.egress import Egress
 from backstay.tools.toolset import Toolset
-from backstay.tools.web.download import prepared
+from backstay.tools.web.download import normalise_url
 from backstay.tools.web.fetch import FRESH_S, REMEMBERED, SHOWN, WARNING, make_web_fetch
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import InlineMedia
@@ -235,7 +235,7 @@ async def test_the_page_is_shown_when_no_reader_answers() -> None:
     ],
 )
 async def test_http_becomes_https_unless_a_port_is_named(url: str, asked: str) -> None:
-    assert prepared(url) == asked
+    assert normalise_url(url) == asked
 
 
 @pytest.mark.parametrize(

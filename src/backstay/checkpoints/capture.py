@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
-from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, ignored, look_at
+from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, list_ignored, look_at
 from backstay.config.locations import config_dir
 from backstay.logic.state.content import digest, replace_surrogates
 from backstay.runtime.services import Services
@@ -93,7 +93,7 @@ class FileCapture(Struct, dict=True):
                     if content is not None and entry.sha256.hex() not in self._stored:
                         blobs[entry.sha256.hex()] = content
             if found:
-                await self._deliver([_kept(entry, call) for entry in found.values()], blobs, cause)
+                await self._deliver([_event_of(entry, call) for entry in found.values()], blobs, cause)
                 self._paths.update(found)  # not before: what could not be written down is not kept
 
     async def keep_trees(self, call: str, cause: str) -> None:
@@ -125,7 +125,7 @@ class FileCapture(Struct, dict=True):
             self._watched = False
             return tuple([await self._take(root, "") for root in self.roots])
 
-    def written(self, blobs: Iterable[str]) -> None:
+    def mark_stored(self, blobs: Iterable[str]) -> None:
         """Know that the caller wrote these down."""
         self._stored.update(blobs)
 
@@ -174,7 +174,7 @@ class FileCapture(Struct, dict=True):
         await self._recall()
         sha, before = self._newest.get(root, ("", None))
         own = self._own_places(root)
-        hidden = await ignored(os.fsdecode(root))
+        hidden = await list_ignored(os.fsdecode(root))
         walk = Walk(root, {*hidden, *own}, before, self._stored, self.limits)
         portions = walk.portions()
         event = TreeKept(root=os.fsdecode(root))
@@ -243,13 +243,13 @@ class FileCapture(Struct, dict=True):
         self._stored.update(blobs)
 
 
-def kept_event(entry: TreeEntry) -> FileKept | None:
+def make_kept_event(entry: TreeEntry) -> FileKept | None:
     """What is to be written down of a path before it is put back; None when its name cannot be written."""
     try:
         entry.path.decode(), entry.target.decode()
     except UnicodeDecodeError:
         return None
-    return _kept(entry, "")
+    return _event_of(entry, "")
 
 
 def _runs_programs(spec: ToolSpec) -> bool:
@@ -266,7 +266,7 @@ def _lives(group: int) -> bool:
     return True
 
 
-def _kept(entry: TreeEntry, call: str) -> FileKept:
+def _event_of(entry: TreeEntry, call: str) -> FileKept:
     return FileKept(
         path=os.fsdecode(entry.path),
         kind=entry.kind,

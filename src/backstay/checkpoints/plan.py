@@ -115,12 +115,12 @@ def pack(value: msgspec.Struct) -> bytes:
 def unpack_tree(content: bytes) -> Tree:
     """The listing in a blob. Raise `LogDamaged` when it is none."""
     try:
-        return msgspec.msgpack.decode(unzipped(content), type=Tree)
+        return msgspec.msgpack.decode(unzip(content), type=Tree)
     except (msgspec.MsgspecError, zlib.error) as exc:
         raise LogDamaged(f"A kept listing of files cannot be read: {exc}.") from exc
 
 
-def unzipped(content: bytes) -> bytes:
+def unzip(content: bytes) -> bytes:
     """The bytes of a packed blob. Raise `zlib.error` when there are too many of them."""
     reader = zlib.decompressobj()
     plain = reader.decompress(content, LARGEST)
@@ -157,12 +157,12 @@ class RestorePlan(msgspec.Struct, frozen=True, array_like=True):
 def unpack_plan(content: bytes) -> RestorePlan:
     """The plan in a blob. Raise `LogDamaged` when it is none."""
     try:
-        return msgspec.msgpack.decode(unzipped(content), type=RestorePlan)
+        return msgspec.msgpack.decode(unzip(content), type=RestorePlan)
     except (msgspec.MsgspecError, zlib.error) as exc:
         raise LogDamaged(f"The plan of a restore cannot be read: {exc}. Start the restore again.") from exc
 
 
-def wanted(
+def contents_at(
     records: Iterable[Recorded], trees: Mapping[str, Tree], present: Mapping[bytes, Tree | None], *, after: int
 ) -> dict[bytes, TreeEntry]:
     """What each path held after the event `after`, as far as it is known to have held something else than now, or may have.
@@ -196,7 +196,7 @@ def first_tree(records: Iterable[Recorded], root: bytes) -> tuple[int, str] | No
     return None
 
 
-def outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: int) -> tuple[str, ...]:
+def find_outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: int) -> tuple[str, ...]:
     """The paths that events speak of and that lie in none of the folders of the session: nothing of them is put back."""
     named = {
         record.event.path
@@ -208,13 +208,13 @@ def outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: int) 
     return tuple(sorted(named))
 
 
-def hidden(base: Tree, now: Tree) -> Iterator[bytes]:
+def find_hidden(base: Tree, now: Tree) -> Iterator[bytes]:
     """What `now` leaves out although it is there, and `base` would have listed if it had been: it is new, and nobody keeps it."""
     covered, listed = PathCoverage(base.left_out), {each.path for each in base.entries}
     return (path for path in now.left_out if path not in listed and covered.covers(path))
 
 
-def not_kept(base: Tree, now: Tree, ignored: Collection[bytes]) -> Iterator[bytes]:
+def find_not_kept(base: Tree, now: Tree, ignored: Collection[bytes]) -> Iterator[bytes]:
     """What was there and not kept as git ignored it: first what `now` does not leave out, as it is gone, then what is `ignored`."""
     still = frozenset(now.left_out)
     yield from (path for path in base.left_out if path not in still and is_plain(path))
@@ -232,7 +232,7 @@ def is_plain(below: bytes) -> bool:
     return bool(below) and not any(part in (b"", b".", b"..", b".git") or b"\0" in part for part in below.split(b"/"))
 
 
-def changed_by_others(records: Iterable[Recorded], present: Mapping[str, str]) -> tuple[str, ...]:
+def find_foreign_changes(records: Iterable[Recorded], present: Mapping[str, str]) -> tuple[str, ...]:
     """The paths of `present` that hold something else than the session left there or last saw, and no program of it ran since.
 
     `present` has their versions as they are now. What the session never saw is not among them: nobody can say.
@@ -249,7 +249,7 @@ def changed_by_others(records: Iterable[Recorded], present: Mapping[str, str]) -
     return tuple(sorted(path for path, version in present.items() if seen.get(path, version) != version))
 
 
-def seen_at(records: Iterable[Recorded], *, after: int) -> dict[str, str]:
+def versions_at(records: Iterable[Recorded], *, after: int) -> dict[str, str]:
     """The versions of files that the session had seen by the event `after`."""
     found: dict[str, str] = {}
     for record in records:

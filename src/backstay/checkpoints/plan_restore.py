@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.checkpoints.capture import FileCapture, FolderState, kept_event
+from backstay.checkpoints.capture import FileCapture, FolderState, make_kept_event
 from backstay.checkpoints.plan import (
     FileChange,
     PathCoverage,
@@ -19,18 +19,18 @@ from backstay.checkpoints.plan import (
     SeenAs,
     Tree,
     TreeEntry,
-    changed_by_others,
+    contents_at,
+    find_foreign_changes,
+    find_hidden,
+    find_not_kept,
+    find_outside,
     first_tree,
-    hidden,
     inside,
-    not_kept,
-    outside,
     pack,
-    seen_at,
     unpack_tree,
-    wanted,
+    versions_at,
 )
-from backstay.checkpoints.points import Point, RestoreReport, before_programs, unwatched
+from backstay.checkpoints.points import Point, RestoreReport, before_programs, explain_unwatched
 from backstay.checkpoints.walk_tree import OWN, look_at
 from backstay.checkpoints.write_back import OUTSIDE
 from backstay.logic.state.content import digest
@@ -64,7 +64,7 @@ async def plan_restore(
     `UserError` when what programs did since cannot be undone: the conversation would forget what the files still show.
     """
     looks = await keeping.present()
-    if with_conversation and (problem := _lost(records, looks, point)):
+    if with_conversation and (problem := _explain_loss(records, looks, point)):
         rest = f" `/rewind {point.number} files` puts back what can be."
         raise UserError(f"The files cannot go back to {point.words}: {problem}.{point.alone}{rest}")
     trees = await _first_trees(keeping, records, [look.root for look in looks], point)
@@ -72,7 +72,7 @@ async def plan_restore(
     return await anyio.to_thread.run_sync(making.make)
 
 
-def _lost(records: Sequence[Recorded], looks: Iterable[FolderState], point: Point) -> str:
+def _explain_loss(records: Sequence[Recorded], looks: Iterable[FolderState], point: Point) -> str:
     """Why what programs did after a point cannot be undone; empty when it can."""
     for look in looks:
         kept = _before_programs(records, look, point)
@@ -132,10 +132,10 @@ class _Making(Struct):
         """Everything that needs no waiting. Runs in a thread."""
         after = self.point.after
         roots = [look.root for look in self.looks]
-        self._seen = seen_at(self.records, after=after)
-        for path in outside(self.records, roots, after=after):
+        self._seen = versions_at(self.records, after=after)
+        for path in find_outside(self.records, roots, after=after):
             self.problems.append((path, OUTSIDE))
-        want = wanted(self.records, self.trees, {look.root: look.tree for look in self.looks}, after=after)
+        want = contents_at(self.records, self.trees, {look.root: look.tree for look in self.looks}, after=after)
         for look in self.looks:
             self._compare(look, want)
             self._name_hidden(look, want)
@@ -166,17 +166,17 @@ class _Making(Struct):
         first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
         if first is None or look.tree is None:
             return
-        for below in hidden(self.trees[first[1]], look.tree):
+        for below in find_hidden(self.trees[first[1]], look.tree):
             path = look.root + b"/" + below
             if path not in want and below not in look.own:
                 self._leave(TreeEntry(path, "absent"), HIDDEN)
 
-    def _ignored(self, look: FolderState) -> str:
+    def _describe_ignored(self, look: FolderState) -> str:
         """A sentence about what git ignores, when programs ran that may have changed it; empty when there is nothing to say."""
         first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
         if first is None or look.tree is None or not _before_programs(self.records, look, self.point):
             return ""
-        left = not_kept(self.trees[first[1]], look.tree, look.ignored)
+        left = find_not_kept(self.trees[first[1]], look.tree, look.ignored)
         found = [each for each in left if each not in look.own and os.path.basename(each) not in OWN]
         names = [each.decode("utf-8", "replace") for each in found[:NAMED]]
         shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
@@ -195,7 +195,7 @@ class _Making(Struct):
             return
         if entry.same(now):
             return
-        kept = kept_event(now)
+        kept = make_kept_event(now)
         if kept is None or (now.kind == "file" and content is None):
             self._leave(entry, "what it holds now cannot be kept")
             return
@@ -209,14 +209,14 @@ class _Making(Struct):
             self._leave(entry, "what it held was too large, or could not be read")
             return
         path = entry.path.decode("utf-8", "replace")
-        self.changes.append(FileChange(entry, self._seen_as(path, entry), replace(now, path=b"")))
+        self.changes.append(FileChange(entry, self._update_of(path, entry), replace(now, path=b"")))
         if now.kind == "file" and now.inode:
             self.versions[path] = now.version
 
     def _leave(self, entry: TreeEntry, why: str) -> None:
         self.problems.append((entry.path.decode("utf-8", "replace"), why))
 
-    def _seen_as(self, path: str, entry: TreeEntry) -> SeenAs:
+    def _update_of(self, path: str, entry: TreeEntry) -> SeenAs:
         """What the model knew of the file at the point. Otherwise it knows what the files held till now, and must look again."""
         if not self.with_conversation or path not in self.keeping.services.state.seen:
             return ""
@@ -230,10 +230,10 @@ class _Making(Struct):
             point=self.point.words,
             paths=tuple(change.want.path.decode("utf-8", "replace") for change in self.changes[:SHOWN]),
             problems=tuple(FileProblem(path=path, problem=why) for path, why in self.problems),
-            changed_by_others=changed_by_others(self.records, self.versions),
+            changed_by_others=find_foreign_changes(self.records, self.versions),
             warnings=(
-                *unwatched(self.records, after=self.point.after),
-                *(words for look in self.looks if (words := self._ignored(look))),
+                *explain_unwatched(self.records, after=self.point.after),
+                *(words for look in self.looks if (words := self._describe_ignored(look))),
                 *(f"{look.event.problem}; what is new in it stays" for look in self.looks if look.event.problem),
             ),
         )

@@ -101,11 +101,11 @@ def checkpoints_of(records: Iterable[Recorded]) -> tuple[Checkpoint, ...]:
                 turns[record.id] = Checkpoint(turn=record.id, number=number, at=record.at)
             case InputTaken(inputs=inputs) if open_turn and not turns[open_turn].prompt:
                 turns[open_turn] = replace(turns[open_turn], prompt=prompts.get(inputs[0], "") if inputs else "")
-            case FileKept(path=path, call=call) if call and open_turn and not _named(turns[open_turn], path):
+            case FileKept(path=path, call=call) if call and open_turn and not _is_listed(turns[open_turn], path):
                 turns[open_turn] = replace(turns[open_turn], files=(*turns[open_turn].files, path))
             case TreeKept(problem=problem) if open_turn and before_programs(record):
                 turns[open_turn] = replace(turns[open_turn], programs=True)
-                turns = _doubted(turns, turns[open_turn].number, problem)
+                turns = _mark_doubtful(turns, turns[open_turn].number, problem)
             case TurnCompleted(turn=turn) if turn in turns:
                 turns[turn] = replace(turns[turn], over=True)
                 open_turn = ""
@@ -121,7 +121,13 @@ def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", und
 
     Raise `UserError` when there is none, or when what was kept since then was purged.
     """
-    point = _ended(records, to) if to else _begun(records, before) if before else _undone(records, undo)
+    point = (
+        _end_of_turn(records, to)
+        if to
+        else _start_of_turn(records, before)
+        if before
+        else _before_restore(records, undo)
+    )
     purged = max((record.seq for record in records if isinstance(record.event, CheckpointsPurged)), default=0)
     if purged > point.after:
         raise UserError(f"The files cannot go back to {point.words}: {PURGED}.{point.alone}")
@@ -133,7 +139,7 @@ def before_programs(record: Recorded) -> bool:
     return isinstance(record.event, TreeKept) and bool(record.event.call or record.cause)
 
 
-def unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, ...]:
+def explain_unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, ...]:
     """Why what programs did after a point cannot be undone, once for each reason."""
     later = [record for record in records if record.seq > after]
     events = [record.event for record in later]
@@ -155,12 +161,12 @@ def _by_hooks(events: Iterable[Event]) -> Iterator[str]:
             return
 
 
-def _named(point: Checkpoint, path: str) -> bool:
+def _is_listed(point: Checkpoint, path: str) -> bool:
     """Whether a path is in the list, or is a folder that was to be made for one that is."""
     return any(each == path or each.startswith(f"{path}/") for each in point.files)
 
 
-def _doubted(turns: dict[str, Checkpoint], number: int, problem: str) -> dict[str, Checkpoint]:
+def _mark_doubtful(turns: dict[str, Checkpoint], number: int, problem: str) -> dict[str, Checkpoint]:
     """The turns so far, whose starts cannot be gone back to wholly any more when programs ran unwatched."""
     if not problem:
         return turns
@@ -177,7 +183,7 @@ def _prompt(said: InputReceived) -> str:
     return " ".join(" ".join(words).split())[:PROMPT]
 
 
-def _ended(records: Sequence[Recorded], turn: str) -> Point:
+def _end_of_turn(records: Sequence[Recorded], turn: str) -> Point:
     number = _number(records, turn)
     for record in records:
         if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
@@ -185,7 +191,7 @@ def _ended(records: Sequence[Recorded], turn: str) -> Point:
     raise UserError(f"Turn {turn!r} has no end yet. Say `before={turn!r}` for its start.")
 
 
-def _begun(records: Sequence[Recorded], turn: str) -> Point:
+def _start_of_turn(records: Sequence[Recorded], turn: str) -> Point:
     number = _number(records, turn)
     place = next(index for index, record in enumerate(records) if record.id == turn)
     event = records[place - 1].id if place else ""
@@ -193,7 +199,7 @@ def _begun(records: Sequence[Recorded], turn: str) -> Point:
     return Point(after=records[place].seq - 1, event=event, words=words, number=number - 1)
 
 
-def _undone(records: Sequence[Recorded], restore: str) -> Point:
+def _before_restore(records: Sequence[Recorded], restore: str) -> Point:
     latest = restore == "latest"
     found: Point | None = None
     began = -1

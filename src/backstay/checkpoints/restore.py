@@ -75,7 +75,7 @@ async def _restore_to(
         await runner.deliver(*along, wakes=False)
         return ready.report
     report = await _restore(runner, ready, along)
-    keeping.written(ready.blobs)
+    keeping.mark_stored(ready.blobs)
     return report
 
 
@@ -147,7 +147,7 @@ class RestoreFiles(Performer[RestoreStarted]):
             await self._in_thread(partial(self._settle, folders[::-1]))
             if not self._sync:
                 await anyio.to_thread.run_sync(os.sync)
-            seen = await anyio.to_thread.run_sync(_seen, plan.changes, self._problems)
+            seen = await anyio.to_thread.run_sync(_list_seen, plan.changes, self._problems)
         return self._report(plan, seen)
 
     def report_fault(self, fault: Fault) -> Outcome:
@@ -189,7 +189,7 @@ class RestoreFiles(Performer[RestoreStarted]):
         removed = sum(each.want.kind == "absent" for each in done)
         problems = (*(FileProblem(path=path, problem=why) for path, why in plan.problems), *self._problems.values())
         finished = RestoreFinished(written=len(done) - removed, removed=removed, problems=_some(problems))
-        text = told(plan, done, problems)
+        text = describe_restore(plan, done, problems)
         entry = {"restore": self._id, "point": plan.words, "written": finished.written, "removed": removed}
         return self._finish(
             finished,
@@ -199,7 +199,7 @@ class RestoreFiles(Performer[RestoreStarted]):
         )
 
 
-def told(plan: RestorePlan, done: Sequence[FileChange], problems: Sequence[FileProblem]) -> str:
+def describe_restore(plan: RestorePlan, done: Sequence[FileChange], problems: Sequence[FileProblem]) -> str:
     """What the model and the person read of a restore."""
     removed = [each for each in done if each.want.kind == "absent"]
     names = [_plain(each.want.path.decode("utf-8", "replace")) for each in done[:NAMED]]
@@ -240,7 +240,7 @@ def _batches(changes: Sequence[FileChange]) -> Iterator[list[FileChange]]:
         yield batch
 
 
-def _seen(changes: Sequence[FileChange], left: Collection[bytes]) -> list[FileSeen]:
+def _list_seen(changes: Sequence[FileChange], left: Collection[bytes]) -> list[FileSeen]:
     """What the session knows of the files that it had seen. Of those that are `left` as they are it knows nothing any more."""
     found: list[FileSeen] = []
     for change in changes:

@@ -75,7 +75,7 @@ class Walk(Struct):
         """Contents by hash that are not stored yet, some at a time. Raise `TreeRefused` when a limit is passed."""
         taken = time.time_ns()
         self._until = time.monotonic() + self.limits.seconds
-        self._known = _trusted(self.before) if self.before is not None else {}
+        self._known = _trust_files(self.before) if self.before is not None else {}
         try:
             handle = os.open(self.root, FOLDER)
         except OSError as exc:
@@ -86,7 +86,7 @@ class Walk(Struct):
                 self._survey(handle)
             yield from self._folder(handle, b"", 0)
         if self._fresh:
-            yield self._handed_over()
+            yield self._hand_over()
         self.tree = Tree(self.root, taken, tuple(self._entries), tuple(self._skipped))
 
     def _survey(self, handle: int) -> None:
@@ -134,7 +134,7 @@ class Walk(Struct):
         elif stat.S_ISREG(found.st_mode):
             self._entries.append(self._file(handle, name, path, found))
             if self._waiting >= PORTION:
-                yield self._handed_over()
+                yield self._hand_over()
         else:
             self._skipped.append(path)
 
@@ -163,7 +163,7 @@ class Walk(Struct):
             self._waiting += len(content)
         return TreeEntry(path, "file", mode, sha.digest(), b"", *facts)
 
-    def _handed_over(self) -> Mapping[str, bytes]:
+    def _hand_over(self) -> Mapping[str, bytes]:
         fresh, self._fresh, self._waiting = self._fresh, {}, 0
         self.stored = {*self.stored, *fresh}
         return fresh
@@ -212,7 +212,7 @@ def _is_empty(folder: int, name: bytes) -> bool:
         return False
 
 
-def _trusted(tree: Tree) -> dict[bytes, TreeEntry]:
+def _trust_files(tree: Tree) -> dict[bytes, TreeEntry]:
     return {each.path: each for each in tree.entries if each.kind == "file" and each.ctime < tree.taken - RACY_NS}
 
 
@@ -235,7 +235,7 @@ DEADLINE_S: Final = 10.0
 """How long git may think about it."""
 
 
-async def ignored(folder: str) -> frozenset[bytes]:
+async def list_ignored(folder: str) -> frozenset[bytes]:
     """Paths below `folder`, from it on, that git ignores; a folder stands for everything in it.
 
     Files that git tracks are not ignored, whatever the patterns say. Where there is no repository, no git or no answer, nothing is. The

@@ -115,7 +115,7 @@ def _change(
         raise NotPutBack("there is a device, a pipe or a socket now")
     if _is(spot, want, found):
         return False
-    if found is not None and now is not None and not (_untouched(now, found) or _is(spot, now, found)):
+    if found is not None and now is not None and not (_is_untouched(now, found) or _is(spot, now, found)):
         raise NotPutBack(CHANGED)
     match want.kind:
         case "absent":
@@ -152,7 +152,7 @@ def _is(spot: HeldName, want: TreeEntry, found: os.stat_result | None) -> bool:
             )
 
 
-def _untouched(now: TreeEntry, found: os.stat_result) -> bool:
+def _is_untouched(now: TreeEntry, found: os.stat_result) -> bool:
     """Whether a file looks as it did when it was kept: then it need not be read."""
     facts = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
     return now.kind == "file" and stat.S_ISREG(found.st_mode) and now.ctime > 0 and now.facts == facts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from backstay.sandbox import seccomp
-from backstay.sandbox.landlock import scoped
+from backstay.sandbox.landlock import prepare_scope
 from backstay.sandbox.plan import FRESH, Mount, Seals, Walls, above
 from backstay.system.files import replace_file
 
@@ -77,13 +77,13 @@ class Bubblewrap:
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
         """What to start instead of `argv`."""
         self._walls.scratch.ready()
-        places = self._seen()
+        places = self._visible_places()
         wrapped = [self._program, *self._spaces(), "--seccomp", "9", *self._mounts(places), "--chdir", cwd, "--"]
         wrapped += ["/bin/sh", "-c", _FIRST, "sh"]
         if self._graceful:
             wrapped += ["/usr/bin/env", "--default-signal=TERM"]
         launch = _LAUNCH_GRACEFULLY if self._graceful else _LAUNCH
-        return ["/bin/sh", "-c", launch, self._filter_file(), *wrapped, *argv], scoped()
+        return ["/bin/sh", "-c", launch, self._filter_file(), *wrapped, *argv], prepare_scope()
 
     def close(self) -> None:
         """Remove what was made for the session."""
@@ -108,7 +108,7 @@ class Bubblewrap:
             for power in _FILE_POWERS:
                 yield from ("--cap-add", power)
 
-    def _seen(self) -> tuple[Mount, ...]:
+    def _visible_places(self) -> tuple[Mount, ...]:
         """The places, without a second way to the session's temporary folder where it stands in for the machine's."""
         places, scratch = self._walls.places(), self._walls.scratch.path
         return tuple(place for place in places if place.path != scratch or _over(place, places).source != scratch)
@@ -122,14 +122,16 @@ class Bubblewrap:
         # the superuser could write these in any namespace, and they steer the whole machine
         for path in ("/proc/sys", "/proc/sysrq-trigger"):
             yield from ("--ro-bind-try", path, path)
-        every = sorted((*places[1:], *self._sealed(places), *_daemons(places)), key=lambda place: place.path.count("/"))
+        every = sorted(
+            (*places[1:], *self._seal_mounts(places), *_daemons(places)), key=lambda place: place.path.count("/")
+        )
         for place in every:
             yield from _mount(place, places)
         for place in every:
             if _stands_empty(place, places) and os.path.isdir(place.path):
                 yield from ("--remount-ro", place.path)
 
-    def _sealed(self, places: Sequence[Mount]) -> Iterator[Mount]:
+    def _seal_mounts(self, places: Sequence[Mount]) -> Iterator[Mount]:
         taken = {place.path for place in places}
         for seal in self._seals.whole:
             if seal.path not in taken and above(places, seal.path).access == "write":

@@ -125,7 +125,9 @@ class Egress(Struct, frozen=True, kw_only=True, dict=True):
         if not isinstance(host, str):
             return (self._judge_address(text, host, host, port, private=private),)
         answers = await self._answers(host)
-        return tuple(self._judge_address(text, host, _parsed(text, one), port, private=private) for one in answers)
+        return tuple(
+            self._judge_address(text, host, _parse_address(text, one), port, private=private) for one in answers
+        )
 
     async def _answers(self, name: str) -> Sequence[str]:
         try:
@@ -166,7 +168,7 @@ class Egress(Struct, frozen=True, kw_only=True, dict=True):
         return tuple(Opening.parse(text) for text in self.allow_private)
 
 
-def _parsed(text: str, answer: str) -> IPv4Address | IPv6Address:
+def _parse_address(text: str, answer: str) -> IPv4Address | IPv6Address:
     try:
         return ip_address(answer)
     except ValueError as exc:
@@ -224,7 +226,7 @@ class GuardedClient(httpx.AsyncClient):
         try:
             return super().build_request(method, url, **rest)
         except httpx.InvalidURL as exc:
-            raise EgressRefused("url", host=_shown(str(url)), why=f"it is not an address: {exc}") from exc
+            raise EgressRefused("url", host=_hide_password(str(url)), why=f"it is not an address: {exc}") from exc
 
     async def send(
         self,
@@ -261,7 +263,7 @@ class GuardedClient(httpx.AsyncClient):
             history.append(response)
             if len(history) > REDIRECTS:
                 raise EgressRefused("redirect", host=request.url.host, why=f"it redirects more than {REDIRECTS} times.")
-            if _sent_on(request, following):
+            if _judge_redirect(request, following):
                 auth = None
             request = following
 
@@ -282,7 +284,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         """Send one request."""
         self._look(request.url)
         pool = await self._pool(private=not request.extensions.get(_FOREIGN, False))
-        with named_errors():
+        with translate_errors():
             answer = await pool.handle_async_request(_plain(request))
         headers = httpx.Headers(answer.headers)
         try:
@@ -384,7 +386,7 @@ def _plain(request: httpx.Request) -> httpcore.Request:
     )
 
 
-def _sent_on(before: httpx.Request, after: httpx.Request) -> bool:
+def _judge_redirect(before: httpx.Request, after: httpx.Request) -> bool:
     """Judge a redirect and prepare the request that follows it. Return whether it goes to another host."""
     host = before.url.host
     if before.url.scheme == "https" and after.url.scheme != "https":
@@ -400,7 +402,7 @@ def _sent_on(before: httpx.Request, after: httpx.Request) -> bool:
     return True
 
 
-def _shown(url: str) -> str:
+def _hide_password(url: str) -> str:
     """An address that could not be read, without the password that may be in it."""
     return re.sub(r"//.*@", "//...@", url, flags=re.DOTALL)[:200]
 
@@ -438,9 +440,9 @@ class BoundedBody(httpx.AsyncByteStream):
         until = float("inf") if patience is None else anyio.current_time() + patience
         chunks = aiter(self._source)
         while (chunk := await self._next(chunks, until)) is not None:
-            self._came = self._counted(self._came, len(chunk))
+            self._came = self._count(self._came, len(chunk))
             for piece in (chunk,) if self._unpacker is None else self._unpacker.unpack(chunk):
-                self._given = self._counted(self._given, len(piece))
+                self._given = self._count(self._given, len(piece))
                 yield piece
         if self._unpacker is not None:
             self._unpacker.close()
@@ -449,15 +451,15 @@ class BoundedBody(httpx.AsyncByteStream):
         """Let go of the connection."""
         close = getattr(self._source, "aclose", None)
         if close is not None:
-            with named_errors():
+            with translate_errors():
                 await close()
 
     async def _next(self, chunks: AsyncIterator[bytes], until: float) -> bytes | None:
-        with named_errors(), anyio.CancelScope(deadline=until):
+        with translate_errors(), anyio.CancelScope(deadline=until):
             return await anext(chunks, None)
         raise httpx.ReadTimeout(f"The answer of {self._host!r} took more than {self._limits.body_s:g} seconds.")
 
-    def _counted(self, before: int, more: int) -> int:
+    def _count(self, before: int, more: int) -> int:
         if self._limits.body_bytes is not None and before + more > self._limits.body_bytes:
             raise too_large(self._host, self._limits.body_bytes)
         return before + more
@@ -482,7 +484,7 @@ def too_large(host: str, limit: int) -> EgressRefused:
 
 
 @contextmanager
-def named_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Raise the errors of the connection under the names that users of the client know; each keeps the name and the cause that it has."""
     try:
         yield

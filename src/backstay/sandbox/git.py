@@ -49,7 +49,7 @@ def git_environment(folder: str | os.PathLike[str] | None = None) -> dict[str, s
     """
     settings = dict(_SETTINGS)
     if folder is not None and shutil.which("git"):
-        settings |= _invented(os.fspath(folder))
+        settings |= _disarm_settings(os.fspath(folder))
     return {**_VARIABLES, **_as_variables(settings)}
 
 
@@ -133,10 +133,10 @@ _SUBMODULE: Final = re.compile(r"(?s:submodule\.(.*)\.[^.]+)")
 _TOO_MANY: Final = 2_000
 
 
-def _invented(folder: str) -> dict[str, str]:
+def _disarm_settings(folder: str) -> dict[str, str]:
     """A harmless value for each setting of the repository at `folder` that names a program."""
     _check_files(Path(folder))
-    names = [*_listed(folder), *_listed(folder, "--file", os.path.join(folder, ".gitmodules"))]
+    names = [*_list_settings(folder), *_list_settings(folder, "--file", os.path.join(folder, ".gitmodules"))]
     found: dict[str, str] = {}
     for name in names:
         for pattern, value in _PATTERNS:
@@ -165,7 +165,7 @@ def _check_files(folder: Path) -> None:
             raise UserError(f"{str(path)!r} is a pipe or a device, and git would wait for it. Move it away.")
 
 
-def _listed(folder: str, *where: str) -> Iterator[str]:
+def _list_settings(folder: str, *where: str) -> Iterator[str]:
     """The names of the settings that the repository itself makes, as git sees them with everything that it includes."""
     if where and not os.path.isfile(where[-1]):
         return
@@ -264,7 +264,7 @@ def repository_of(folder: str) -> Path | None:
     return next((each for each in (Path(folder), *Path(folder).parents) if os.path.lexists(each / ".git")), None)
 
 
-def tracked_names(folder: str) -> Iterator[str] | None:
+def list_tracked(folder: str) -> Iterator[str] | None:
     """Name the files that git tracks below `folder`, as `/name`; None when that cannot be told."""
     root = repository_of(folder)
     if root is None:

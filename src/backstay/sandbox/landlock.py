@@ -45,7 +45,7 @@ def abi() -> int:
     return max(0, int(_syscall()(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
 
-def scoped() -> Callable[[], None]:
+def prepare_scope() -> Callable[[], None]:
     """Give a function for a new child to call: a session of its own without a terminal and, where the kernel can, no signals to other
     programs and no abstract sockets of theirs."""
     rules = _Ruleset(_Attributes(0, 0, 3)) if abi() >= 6 else None
@@ -99,19 +99,19 @@ class Landlock:
 
     def _rules(self) -> "_Ruleset":
         version = abi()
-        handled = _handled(version)
+        handled = _rights_of(version)
         network = 3 if version >= 4 and not self._walls.network else 0
         rules = _Ruleset(_Attributes(handled, network, 3 if version >= 6 else 0))
         places = [place for place in self._walls.places() if not place.source]
         rules.allow("/", _READ_DIR)  # hides no names, but `ls /` and `ls ~` must work although parts of them are closed
-        for path, access in _opened((*places, Mount("/dev", "closed"))):
+        for path, access in _list_open((*places, Mount("/dev", "closed"))):
             rules.allow(path, (_WRITE if access == "write" else _READ) & handled)
         for name in _DEVICES:
             rules.allow(f"/dev/{name}", (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE | _IOCTL) & handled)
         return rules
 
 
-def _opened(places: Sequence[Mount]) -> Iterator[tuple[str, str]]:
+def _list_open(places: Sequence[Mount]) -> Iterator[tuple[str, str]]:
     """The files and folders that are open, each with all below it."""
     known = {place.path for place in places}
     for place in places:
@@ -133,7 +133,7 @@ def _parts(path: str, closed: Sequence[str], known: set[str]) -> Iterator[str]:
                 yield from _parts(entry.path, below, known)
 
 
-def _handled(version: int) -> int:
+def _rights_of(version: int) -> int:
     rights = (1 << 13) - 1
     if version >= 2:
         rights |= _REFER
@@ -200,14 +200,14 @@ def _powers() -> Callable[[], bool]:
     """Give a function for a new child to call: of the superuser's powers it keeps those over files alone."""
     if os.geteuid() != 0:
         return lambda: True
-    held = _held()
+    held = _read_powers()
     header, sets = _CapHeader(0x2008_0522, 0), _CapSets(held & _FILE_POWERS, held & _FILE_POWERS, 0, 0, 0, 0)
     call, number = _syscall(), _CAPSET[platform.machine()]
     where, what = ctypes.byref(header), ctypes.byref(sets)
     return lambda: call(number, where, what) == 0
 
 
-def _held() -> int:
+def _read_powers() -> int:
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
         return next((int(line.split()[1], 16) for line in status if line.startswith("CapPrm:")), 0)
 

@@ -69,7 +69,7 @@ class Walls(Struct, frozen=True, kw_only=True):
         for root in self.roots:
             if os.path.realpath(root) != root or not os.path.isdir(root):
                 raise FileNotFoundError(errno.ENOENT, "The working folder is no longer where it was", root)
-        closed = {*_closed(self.home), *filter(None, map(_real, self.private))}
+        closed = {*_find_closed(self.home), *filter(None, map(_real, self.private))}
         writable = (*self.roots, *self.caches, self.scratch.path)
         found = {"/": Mount("/", "read")}
         found |= {path: Mount(path, "write", self._stand_in(path)) for path in self.temporary if _real(path) == path}
@@ -117,7 +117,7 @@ def plan(
     """Draw the plan of a session. Raise `UserError` when a root is no folder."""
     resolved = sorted({_folder(root) for root in roots})
     private = tuple(private)
-    closed = {*_closed(home), *filter(None, map(_real, private))}
+    closed = {*_find_closed(home), *filter(None, map(_real, private))}
     outermost = tuple(
         root
         for root in resolved
@@ -222,7 +222,7 @@ def private_files() -> dict[tuple[int, int], str]:
     return found
 
 
-def _closed(home: str) -> set[str]:
+def _find_closed(home: str) -> set[str]:
     """The closed places that there are, and that the person could read."""
     own = _real(home)
     at_home, fixed = private_places()
@@ -271,7 +271,7 @@ _LEVELS, _FOLDERS, _MOST = 3, 2000, 300
 
 
 @cache
-def sealed_places(where: Literal["folder", "home"]) -> tuple[str, ...]:
+def places_to_seal(where: Literal["folder", "home"]) -> tuple[str, ...]:
     """Name what other programs obey when they open a folder, and a person's own programs in the home: it may be read and not changed."""
     return tuple(
         name
@@ -304,7 +304,7 @@ class Seals:
     def __init__(self, walls: Walls) -> None:
         self._walls = walls
         self._held: set[str] = set()
-        self._end = weakref.finalize(self, _let_go, self._held)
+        self._end = weakref.finalize(self, _remove_held, self._held)
         self._held.update(_hold_places(walls))
         self._all = {seal.path: seal for seal in _seals(walls)}
 
@@ -325,11 +325,11 @@ def _seals(walls: Walls) -> Iterator[Seal]:
     """The sealed places and, so that nobody renames a folder above one, each folder on the way."""
     found: dict[str, Access] = {}
     closed = [place.path for place in walls.places() if place.access == "closed"]
-    names = sealed_places("folder") + (() if walls.network else _STRICTLY)
+    names = places_to_seal("folder") + (() if walls.network else _STRICTLY)
     for root in (*walls.roots, *walls.caches):
-        inner = list(itertools.islice(_sealed(root, names), _MOST)) if root in walls.roots else []
+        inner = list(itertools.islice(_find_sealed(root, names), _MOST)) if root in walls.roots else []
         if root in walls.roots and (walls.home == root or inside(walls.home, root)):
-            inner += [os.path.join(walls.home, name) for name in sealed_places("home")]
+            inner += [os.path.join(walls.home, name) for name in places_to_seal("home")]
         inner = [path for path in inner if _plain(root, path)]
         hidden = [path for path in closed if inside(path, root)]
         for path in (*inner, *hidden):
@@ -346,7 +346,7 @@ def _seals(walls: Walls) -> Iterator[Seal]:
             yield Seal(path, found[path], identity)
 
 
-def _sealed(root: str, names: Iterable[str]) -> Iterator[str]:
+def _find_sealed(root: str, names: Iterable[str]) -> Iterator[str]:
     for folder, entries in _folders(root):
         whole = folder == root or ".git" in entries
         for name in names:
@@ -361,7 +361,7 @@ def _sealed(root: str, names: Iterable[str]) -> Iterator[str]:
 def _folders(root: str) -> Iterator[tuple[str, frozenset[str]]]:
     """A folder and those not far below, the nearest first, with the names in each."""
     level, left = [root], _FOLDERS
-    passed = {".git", "node_modules", *(name for name in sealed_places("folder") if "/" not in name)}
+    passed = {".git", "node_modules", *(name for name in places_to_seal("folder") if "/" not in name)}
     for _ in range(_LEVELS + 1):
         below: list[str] = []
         for folder in level[:left]:
@@ -415,7 +415,7 @@ def _holds(path: str) -> bool:
     return stat.S_ISREG(found.st_mode) and not found.st_size and not found.st_mode & 0o222
 
 
-def _let_go(made: Iterable[str]) -> None:
+def _remove_held(made: Iterable[str]) -> None:
     for path in made:
         with contextlib.suppress(OSError):  # no longer empty: the person uses it
             if os.path.isdir(path):

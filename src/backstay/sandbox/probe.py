@@ -25,7 +25,7 @@ from backstay.sandbox import bubblewrap, landlock, seccomp
 from backstay.sandbox.folders import data_dir
 from backstay.sandbox.plan import Scratch, Walls, plan
 from backstay.system.files import replace_file, stamp_at
-from backstay.system.programs import loaded_behind, without_loading
+from backstay.system.programs import load_behind, without_loading
 from backstay.version import VERSION
 from backstay.vocab.specs import FsScope
 
@@ -180,7 +180,7 @@ def _find_out(scope: FsScope) -> ProbeReport:
 
 def _candidates(scope: FsScope) -> Iterator[tuple[ProbeReport, str]]:
     """The kinds of walls, and why one cannot even be tried."""
-    if sys.platform != "linux" or not seccomp.supported():
+    if sys.platform != "linux" or not seccomp.is_supported():
         yield ProbeReport(scope=scope), "Programs can be confined only on Linux, on x86_64 or aarch64."
         return
     graceful = _resets_signals()
@@ -227,7 +227,7 @@ def _run(candidate: ProbeReport, yard: Path, stack: ExitStack) -> tuple[set[str]
     ports = {name: port for name, (port, _) in listeners.items()}
     where = {"yard": str(yard), "parent": os.getpid(), "name": _ABSTRACT + yard.name, "ports": ports}
     python = [sys.executable, "-I", "-S", "-c", _TRYING, msgspec.json.encode(where).decode()]
-    words, environment = loaded_behind(python, os.environ)
+    words, environment = load_behind(python, os.environ)
     argv, prepare = wall.command(words, cwd=str(yard / "root"))
     ran = subprocess.run(
         argv,
@@ -244,7 +244,7 @@ def _run(candidate: ProbeReport, yard: Path, stack: ExitStack) -> tuple[set[str]
         said = (ran.stderr or ran.stdout).decode(errors="replace").strip().splitlines()
         return set(), said[-1] if said else f"exit {ran.returncode}"
     reached = set(msgspec.json.decode(ran.stdout, type=list[str]))
-    reached |= {name for name, (_, heard) in listeners.items() if heard()} | _changed(yard)
+    reached |= {name for name, (_, heard) in listeners.items() if heard()} | _find_changes(yard)
     return (
         (reached, "")
         if (yard / "root" / "made").exists()
@@ -276,7 +276,7 @@ def _yard() -> Iterator[Path]:
         shutil.rmtree(yard, ignore_errors=True)
 
 
-def _changed(yard: Path) -> set[str]:
+def _find_changes(yard: Path) -> set[str]:
     """What changed, seen from outside."""
     found = set()
     if (yard / "outside/file").read_text(encoding="utf-8") != _BEFORE or len(os.listdir(yard / "outside")) != 2:
@@ -310,11 +310,11 @@ def _listen(yard: Path, stack: ExitStack) -> dict[str, tuple[int, Callable[[], b
         if kind == socket.SOCK_STREAM:
             listener.listen()
         port = listener.getsockname()[1] if family == socket.AF_INET else 0
-        found[name] = (port, functools.partial(_heard, listener))
+        found[name] = (port, functools.partial(_has_caller, listener))
     return found
 
 
-def _heard(listener: socket.socket) -> bool:
+def _has_caller(listener: socket.socket) -> bool:
     try:
         if listener.type == socket.SOCK_STREAM:
             listener.accept()[0].close()

@@ -19,7 +19,7 @@ from backstay.permissions.path_rules import PathPattern, about
 from backstay.permissions.paths import fold, plain
 from backstay.permissions.searches import NOT_TOLD, Lookup, lookup_of
 from backstay.permissions.sensitive_paths import find_needed_content, is_suspect, sensitive_name
-from backstay.sandbox.git import repository_of, tracked_names
+from backstay.sandbox.git import list_tracked, repository_of
 from backstay.sandbox.plan import private_files
 from backstay.system.machine import SYSTEM
 
@@ -72,7 +72,7 @@ def find_below(lookup: Lookup, listings: Listings) -> tuple[str, ...]:
     Of sensitive files that mostly hold nothing secret, those that hold something like a credential.
     """
     try:
-        paths = list(islice(_found(lookup, listings), (MOST_DENIED if lookup.patterns else MOST_FOUND) + 1))
+        paths = list(islice(_find(lookup, listings), (MOST_DENIED if lookup.patterns else MOST_FOUND) + 1))
     except (TooMuch, OSError, ValueError):
         return NOT_TOLD
     if len(paths) > (MOST_DENIED if lookup.patterns else MOST_FOUND):
@@ -80,15 +80,15 @@ def find_below(lookup: Lookup, listings: Listings) -> tuple[str, ...]:
     return tuple(path.encode("utf-8", "replace").decode() for path in paths)
 
 
-def _found(lookup: Lookup, listings: Listings) -> Iterator[str]:
+def _find(lookup: Lookup, listings: Listings) -> Iterator[str]:
     if lookup.by_git:
-        return _tracked(lookup)
+        return _find_tracked(lookup)
     if not lookup.patterns:
-        return _shown(lookup.folder, listings) if lookup.which == "shown" else _all(lookup, listings)
-    return _denied(lookup, listings)
+        return _find_searched(lookup.folder, listings) if lookup.which == "shown" else _all(lookup, listings)
+    return _find_denied(lookup, listings)
 
 
-def _denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
+def _find_denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
     """What patterns are about, as it is spelled below the folder or where that leads."""
     pattern, start = about(lookup.patterns, SYSTEM), lookup.folder.rstrip("/")
     starts = [each.rstrip("/") for each in dict.fromkeys((plain(lookup.folder), os.path.realpath(lookup.folder)))]
@@ -105,12 +105,12 @@ def _denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
         yield from islice((path for path in spelled if pattern.covers(fold(path, SYSTEM))), 1)
 
 
-def _tracked(lookup: Lookup) -> Iterator[str]:
+def _find_tracked(lookup: Lookup) -> Iterator[str]:
     """What git has tracked below a folder, named as it lies where every link is followed: so git sees it."""
-    start = _seen_by_git(os.path.realpath(lookup.folder), lookup)
+    start = _folder_of_git(os.path.realpath(lookup.folder), lookup)
     if start is None:
         return iter(())  # there is no repository
-    names = tracked_names(start)
+    names = list_tracked(start)
     if names is None:
         raise TooMuch
     if not lookup.patterns:
@@ -132,7 +132,7 @@ def find_from_the_root(folder: str, path: str) -> tuple[str, ...]:
     return () if root is None or str(root) == here else (plain(f"{root}/{path}", SYSTEM),)
 
 
-def _seen_by_git(folder: str, lookup: Lookup) -> str | None:
+def _folder_of_git(folder: str, lookup: Lookup) -> str | None:
     """The folder whose tracked files are meant; None where there is no repository.
 
     For other branches it is the whole repository as it is now. Raise `TooMuch` where a denial could be about them, and for files that
@@ -155,7 +155,7 @@ def _all(lookup: Lookup, listings: Listings) -> Iterator[str]:
     return (path for path, _ in _sensitive(lookup.folder, files))
 
 
-def _shown(folder: str, listings: Listings) -> Iterator[str]:
+def _find_searched(folder: str, listings: Listings) -> Iterator[str]:
     """Without hidden files, unless an ignore file names one to be searched all the same, or ripgrep has settings of its own."""
     patterns = _unhiding(folder, listings)
     found = _sensitive(folder, listings.below(folder))
@@ -210,7 +210,7 @@ def _walk(folder: str, until: float, *, follow: bool) -> Iterator[_File]:
     while todo:
         here, linked = todo.pop()
         packed = here.endswith("/.git/objects") and os.path.lexists(f"{start}{here.removesuffix('objects')}HEAD")
-        for entry in _listed(f"{start}{here}" or "/"):
+        for entry in _list_entries(f"{start}{here}" or "/"):
             count += 1
             if count % _ENOUGH == 0 and time.monotonic() > until:
                 raise TooMuch
@@ -227,7 +227,7 @@ def _walk(folder: str, until: float, *, follow: bool) -> Iterator[_File]:
                 todo.append((name, linked))
 
 
-def _listed(folder: str) -> Iterator[os.DirEntry[str]]:
+def _list_entries(folder: str) -> Iterator[os.DirEntry[str]]:
     """The entries of a folder, as far as they can be listed: what cannot be is not read by the command either."""
     try:
         with os.scandir(folder) as entries:
@@ -343,7 +343,7 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     for pattern in globs:
         lookup = lookup_of(pattern)
         if lookup is None:
-            paths = _expanded(pattern, listings, until)
+            paths = _try_to_expand(pattern, listings, until)
             if paths is not None:
                 literal = [pattern] if not paths or "[" in pattern else []
                 found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
@@ -360,7 +360,7 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, ...]:
     """What is below all that a pattern matches."""
-    paths = _expanded(lookup.folder, listings, until)
+    paths = _try_to_expand(lookup.folder, listings, until)
     if paths is None:
         return NOT_TOLD
     found = [find_below(replace(lookup, folder=path, each=False), listings) for path in paths]
@@ -387,7 +387,7 @@ def _strange(lookup: Lookup, listings: Listings, walk: "_Walk") -> tuple[str, ..
 _USUAL: Final = re.compile(r"(?:/[\w.@+,=][\w.@+,=-]*)+")
 
 
-def _expanded(pattern: str, listings: Listings, until: float) -> list[str] | None:
+def _try_to_expand(pattern: str, listings: Listings, until: float) -> list[str] | None:
     """The existing paths that a pattern matches; None when there are too many, or nobody can say what it means."""
     if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
         return None
@@ -491,7 +491,7 @@ def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
         if not MAGIC.search(part):
             paths = [f"{path}/{part}" for path in paths]
         elif part == "**" and at == len(parts) - 1:
-            return _found_below(paths, parts[-1], listings, until)
+            return _find_at_depth(paths, parts[-1], listings, until)
         elif "**" in part:
             deep = True
             paths = [
@@ -506,10 +506,10 @@ def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
             ]
         if time.monotonic() > until:
             raise TooMuch
-    return _limited(path for path in paths if os.path.lexists(path))
+    return _limit(path for path in paths if os.path.lexists(path))
 
 
-def _found_below(folders: Iterable[str], part: str, listings: Listings, until: float) -> list[str]:
+def _find_at_depth(folders: Iterable[str], part: str, listings: Listings, until: float) -> list[str]:
     """What has a name below folders, and in folders that links there lead to, as for the shells that follow those."""
     fits = re.compile(_as_regex(part), re.DOTALL)
     paths = list[str]()
@@ -521,10 +521,10 @@ def _found_below(folders: Iterable[str], part: str, listings: Listings, until: f
                 paths += [f"{folder}{name}/{each}" for each in _names(f"{folder}{name}", part, until, hidden=True)]
         if len(paths) > MATCHES:
             break
-    return _limited(iter(paths))
+    return _limit(iter(paths))
 
 
-def _limited(paths: Iterator[str]) -> list[str]:
+def _limit(paths: Iterator[str]) -> list[str]:
     found = list(islice(paths, MATCHES + 1))
     if len(found) > MATCHES:
         raise TooMuch

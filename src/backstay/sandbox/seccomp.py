@@ -21,7 +21,7 @@ ORDINARY: Final = (socket.AF_UNIX, *ROUTES_ONLY)
 """The kinds of sockets that ordinary programs use; others reach the machine's devices, its host or raw frames."""
 
 
-def supported() -> bool:
+def is_supported() -> bool:
     """Whether the numbers of this machine's system calls are known here."""
     return sys.platform == "linux" and sys.byteorder == "little" and platform.machine() in _MACHINES
 

@@ -73,7 +73,7 @@ async def run_program(
     return Ran(code=code, out=bytes(out.kept), err=bytes(err.kept), cut=out.cut)
 
 
-def loaded_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+def load_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """What to start behind walls, and the environment of what raises them.
 
     The variables that say what is loaded into programs hold behind the walls alone: a command may have changed what they name.

@@ -30,7 +30,7 @@ def parse_yaml(text: str) -> Iterator[yaml.Event]:
     try:
         yield from yaml.parse(text, SafeLoader)
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # an escape that is no character is a ValueError
-        raise _broken(exc, text) from None
+        raise _explain_error(exc, text) from None
 
 
 def read_yaml(text: str) -> object:
@@ -38,7 +38,7 @@ def read_yaml(text: str) -> object:
     try:
         document: object = yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, OverflowError) as exc:
-        raise _broken(exc, text) from None
+        raise _explain_error(exc, text) from None
     return document
 
 
@@ -76,7 +76,7 @@ _Loader.add_constructor(f"{_TAG}int", _Loader.whole_number)
 _Loader.add_constructor(f"{_TAG}map", _Loader.once)
 
 
-def _broken(exc: Exception, text: str) -> BrokenYaml:
+def _explain_error(exc: Exception, text: str) -> BrokenYaml:
     mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
     position = getattr(exc, "position", 0)
     line = mark.line if mark is not None else text.encode("utf-8", "replace").count(b"\n", 0, position)

@@ -54,7 +54,7 @@ class BoundedText:
     @property
     def text(self) -> str:
         """What is kept, with a note in the middle of how much is not."""
-        return self.shown()
+        return self.render()
 
     @property
     def left_out(self) -> int:
@@ -66,7 +66,7 @@ class BoundedText:
         """The number of the line, counted from 1, in which the beginning ends."""
         return 1 + sum(piece.count("\n") for piece in self._head)
 
-    def shown(self, hint: str = "") -> str:
+    def render(self, hint: str = "") -> str:
         """What is kept, with a note in the middle of how much is not; `hint` says where to find it."""
         tail = "".join(self._tail)
         note = f"\n[{self.left_out} characters are left out here{hint}]\n" if self.left_out else ""
@@ -259,7 +259,7 @@ def read_output(fetch: Fetch) -> Tool:
     return cast("Tool", read_page)
 
 
-async def shown_in_part(text: BoundedText, whole: Callable[[], bytes], keep: Keep | None) -> str:
+async def show_in_part(text: BoundedText, whole: Callable[[], bytes], keep: Keep | None) -> str:
     """What the model sees of an output; when something is left out, the whole is kept and the note says how to read it."""
     if not text.left_out or keep is None:
         return text.text
@@ -267,8 +267,8 @@ async def shown_in_part(text: BoundedText, whole: Callable[[], bytes], keep: Kee
     try:
         output_id = await keep(raw)
     except (OSError, BackstayError) as exc:
-        return text.shown(f", and could not be kept: {exc}")
-    return text.shown(f"; they go on in line {text.next_line}: ReadOutput with output_id={output_id!r}")
+        return text.render(f", and could not be kept: {exc}")
+    return text.render(f"; they go on in line {text.next_line}: ReadOutput with output_id={output_id!r}")
 
 
 def _lines_of(raw: bytes) -> list[str]:
@@ -332,8 +332,8 @@ class BoundedTool:
         bounded.add(text)
         whole = text.encode("utf-8", "replace")
         if self._readable:
-            return replace(output, text=await shown_in_part(bounded, lambda: whole, self._keep))
-        return replace(output, text=bounded.shown(f"; the log has the whole as {await self._keep(whole)}"))
+            return replace(output, text=await show_in_part(bounded, lambda: whole, self._keep))
+        return replace(output, text=bounded.render(f"; the log has the whole as {await self._keep(whole)}"))
 
 
 if TYPE_CHECKING:

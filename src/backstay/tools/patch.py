@@ -191,7 +191,7 @@ def _section(source: PatchSource, verb: str, path: str) -> PatchSection:
     if verb == "Delete":
         return PatchSection("delete", path, number)
     if verb == "Add":
-        return PatchSection("add", path, number, content=_added(source))
+        return PatchSection("add", path, number, content=_read_added(source))
     moved = _MOVE.fullmatch(source.peek().rstrip())
     if moved:
         source.take()
@@ -210,7 +210,7 @@ def _ends_section(source: PatchSource) -> bool:
     return line.strip() == _END or _FILE.fullmatch(line) is not None
 
 
-def _added(source: PatchSource) -> str:
+def _read_added(source: PatchSource) -> str:
     lines: list[str] = []
     while not source.done and not _ends_section(source):
         line = source.take()
@@ -277,10 +277,10 @@ def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
     for hunk in hunks:
         at = file.place(hunk, done)
         result += file.rows[done:at]
-        result += file.changed(hunk, at)
+        result += file.apply(hunk, at)
         done = at + len(hunk.before)
     result += file.rows[done:]
-    return _joined(file, result)
+    return _join_rows(file, result)
 
 
 class _Row(Struct, frozen=True):
@@ -290,15 +290,15 @@ class _Row(Struct, frozen=True):
     end: str
 
 
-def _exactly(text: str) -> str:
+def _keep_blanks(text: str) -> str:
     return text
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return "".join(text.split())
 
 
-_WAYS: Final[Sequence[Callable[[str], str]]] = (_exactly, str.rstrip, _squeezed)
+_WAYS: Final[Sequence[Callable[[str], str]]] = (_keep_blanks, str.rstrip, _squeeze)
 """How lines are compared: exactly, without blanks at their ends, without any blanks."""
 
 
@@ -316,14 +316,14 @@ class _PatchedFile(Struct, frozen=True):
             return self._insertion(hunk, after, cursor)
         for way in _WAYS:
             like = [way(line) for line in wanted]
-            found = list(_found(self._lines(way), like, after))
+            found = list(_find_rows(self._lines(way), like, after))
             if not found and hunk.anchors:  # some repeat the line behind `@@` as the first of the hunk
-                found = list(_found(self._lines(way), like, max(cursor, after - 1)))
+                found = list(_find_rows(self._lines(way), like, max(cursor, after - 1)))
             if found:
                 return self._choose(hunk, found)
         raise UserError(self._unfit(hunk, wanted, after))
 
-    def changed(self, hunk: Hunk, at: int) -> Iterator[_Row]:
+    def apply(self, hunk: Hunk, at: int) -> Iterator[_Row]:
         """The rows that stand there afterwards."""
         for line in hunk.lines:
             if line.sign == " ":
@@ -352,9 +352,9 @@ class _PatchedFile(Struct, frozen=True):
     def _like(self, anchor: str, cursor: int) -> Iterator[int]:
         """Rows that are like a line behind `@@`, or begin so: the best likeness first."""
         for way in _WAYS:
-            yield from _found(self._lines(way), [way(anchor)], cursor)
-        start = _squeezed(anchor)
-        lines = self._lines(_squeezed)
+            yield from _find_rows(self._lines(way), [way(anchor)], cursor)
+        start = _squeeze(anchor)
+        lines = self._lines(_squeeze)
         yield from (at for at in range(cursor, len(lines)) if lines[at].startswith(start))
 
     def _lines(self, way: Callable[[str], str]) -> list[str]:
@@ -386,8 +386,8 @@ class _PatchedFile(Struct, frozen=True):
         )
 
     def _unfit(self, hunk: Hunk, wanted: Sequence[str], after: int) -> str:
-        known = {_squeezed(row.text) for row in self.rows[after:]}
-        missing = next((line for line in wanted if _squeezed(line) not in known), None)
+        known = {_squeeze(row.text) for row in self.rows[after:]}
+        missing = next((line for line in wanted if _squeeze(line) not in known), None)
         where = f" after line {after}" if after else ""
         why = (
             f"there is no line {missing[:200]!r}{where}"
@@ -405,7 +405,7 @@ def _rows(text: str) -> Iterator[_Row]:
         yield _Row(rest, "")
 
 
-def _found(lines: list[str], wanted: list[str], start: int) -> Iterator[int]:
+def _find_rows(lines: list[str], wanted: list[str], start: int) -> Iterator[int]:
     last = len(lines) - len(wanted)
     at = start - 1
     while at < last:
@@ -417,7 +417,7 @@ def _found(lines: list[str], wanted: list[str], start: int) -> Iterator[int]:
             yield at
 
 
-def _joined(file: _PatchedFile, result: list[_Row]) -> str:
+def _join_rows(file: _PatchedFile, result: list[_Row]) -> str:
     """The rows as a text. Whether it ends with a line end is as before."""
     if not result:
         return ""

@@ -51,7 +51,7 @@ class Parameters(Struct, frozen=True):
             return f"Unknown {_quote_names(unknown)}. The tool takes {takes}."
         required = typing.cast("list[str]", self.schema["required"])
         if missing := [name for name in required if name not in args]:
-            wanted = ", ".join(f"{name!r} ({self._expected(name) or 'any value'})" for name in missing)
+            wanted = ", ".join(f"{name!r} ({self._describe_expected(name) or 'any value'})" for name in missing)
             return f"Missing {'argument' if len(missing) == 1 else 'arguments'} {wanted}."
         try:
             values = msgspec.convert(args, self.arguments, str_keys=True)
@@ -78,10 +78,10 @@ class Parameters(Struct, frozen=True):
             return f"Missing argument {absent['name']!r}{f' in {where!r}' if where else ''}."
         if place is None:
             return f"{message}."
-        expected = self._expected(where) if "enum" in message else ""
+        expected = self._describe_expected(where) if "enum" in message else ""
         return f"Argument {where!r}: {place['what']}{f', expected {expected}' if expected else ''}."
 
-    def _expected(self, where: str) -> str:
+    def _describe_expected(self, where: str) -> str:
         """Return the values or the type that an argument may have; `where` leads to it, as in `todos[1].status`."""
         found: object = self.schema
         for step in re.findall(r"[^.\[\]]+", where):

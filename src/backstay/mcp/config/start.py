@@ -23,7 +23,7 @@ from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.runtime.barrier import run_guarded
 from backstay.tools.files.media_type import image_type
-from backstay.tools.output import BoundedText, Keep, shown_in_part
+from backstay.tools.output import BoundedText, Keep, show_in_part
 from backstay.tools.shell.processes import KILL_S, RUN_VARIABLE, end_group, end_run, prepare_program, wait_for
 from backstay.version import VERSION
 from backstay.vocab.specs import ToolSpec
@@ -122,7 +122,7 @@ def _shorten_with(keep: Keep | None) -> Callable[[str], Awaitable[str]]:
     async def shorten(text: str) -> str:
         bounded = BoundedText()
         bounded.add(text)
-        return await shown_in_part(bounded, text.encode, keep)
+        return await show_in_part(bounded, text.encode, keep)
 
     return shorten
 

@@ -76,13 +76,13 @@ def write_all(files: Sequence[Planned]) -> None:
         try:
             file.write()
         except OSError as exc:
-            raise _undone(done, file, in_words(file.shown, exc)) from exc
+            raise _undo(done, file, in_words(file.shown, exc)) from exc
         except Refused as refused:
-            raise _undone(done, file, refused) from refused
+            raise _undo(done, file, refused) from refused
         done.append(file)
 
 
-def _undone(done: Sequence[Planned], failed: Planned, why: Refused) -> NotApplied:
+def _undo(done: Sequence[Planned], failed: Planned, why: Refused) -> NotApplied:
     restored: list[str] = []
     lost: list[str] = []
     changed = [*done, *([failed] if failed.touched else [])]  # the disk may fail after the file has its new name
@@ -154,7 +154,7 @@ def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
     by_place = {target.place: target for target in targets.values()}
     with ExitStack() as stack:
         for place in sorted(by_place):  # everybody holds files in this order, so that nobody waits for each other
-            plan.files[place] = _held(stack, by_place[place], make=place in added)
+            plan.files[place] = _hold(stack, by_place[place], make=place in added)
         for section in sections:
             plan.include(section)
         try:
@@ -163,7 +163,7 @@ def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
             plan.versions = [(place, file.held.version) for place, file in plan.files.items() if file.touched]
 
 
-def _held(stack: ExitStack, target: FileTarget, *, make: bool) -> Planned:
+def _hold(stack: ExitStack, target: FileTarget, *, make: bool) -> Planned:
     try:
         return Planned(stack.enter_context(hold(target, make=make)))
     except OSError as exc:
@@ -188,7 +188,7 @@ class _Plan(Struct):
             case "add":
                 self._require_free(section.path)
                 file.content = section.content.encode()
-                self._say(f"Added {self._shown(section.path)!r}: {section.content.count(chr(10))} lines.")
+                self._say(f"Added {self._display(section.path)!r}: {section.content.count(chr(10))} lines.")
             case "delete":
                 self._delete(section, file)
             case "update":
@@ -199,7 +199,7 @@ class _Plan(Struct):
         return self._said
 
     def _update(self, section: PatchSection, file: Planned) -> None:
-        shown = self._shown(section.path)
+        shown = self._display(section.path)
         document = decode(shown, self._present(section.path))
         document.require("".join(line.text for hunk in section.hunks for line in hunk.lines if line.sign == "+"))
         try:
@@ -217,10 +217,10 @@ class _Plan(Struct):
         self._tell_update(section, document.text, text)
 
     def _tell_update(self, section: PatchSection, before: str, after: str) -> None:
-        shown = self._shown(section.path)
-        moved = f" and moved to {self._shown(section.move)!r}" if section.move else ""
+        shown = self._display(section.path)
+        moved = f" and moved to {self._display(section.move)!r}" if section.move else ""
         if before == after:
-            self._say(f"Moved {shown!r} to {self._shown(section.move)!r}.")
+            self._say(f"Moved {shown!r} to {self._display(section.move)!r}.")
             return
         line, lines = difference(before, after, max(self._room, 1))
         self._room -= lines.count("\n") + 1
@@ -237,7 +237,7 @@ class _Plan(Struct):
         file.content = None
 
     def _delete(self, section: PatchSection, file: Planned) -> None:
-        shown = self._shown(section.path)
+        shown = self._display(section.path)
         self._present(section.path)
         self._refuse_link(section.path)
         file.held.refuse_read_only()
@@ -252,13 +252,13 @@ class _Plan(Struct):
     def _present(self, path: str) -> bytes:
         content = self._file(path).content
         if content is None:
-            raise Refused("not_found", f"There is no file {self._shown(path)!r}. Nothing was changed.")
+            raise Refused("not_found", f"There is no file {self._display(path)!r}. Nothing was changed.")
         return content
 
     def _require_free(self, path: str) -> None:
         if self._file(path).content is not None:
             raise Refused(
-                "exists", f"{self._shown(path)!r} exists already. Use `*** Update File: `. Nothing was changed."
+                "exists", f"{self._display(path)!r} exists already. Use `*** Update File: `. Nothing was changed."
             )
 
     def _refuse_link(self, path: str) -> None:
@@ -272,7 +272,7 @@ class _Plan(Struct):
     def _file(self, path: str) -> Planned:
         return self.files[self.targets[path].place]
 
-    def _shown(self, path: str) -> str:
+    def _display(self, path: str) -> str:
         return self.targets[path].shown
 
     def _say(self, text: str) -> None:

@@ -87,7 +87,7 @@ async def multi_edit(
 async def _edit(context: ToolContext, file_path: str, changes: Sequence[Change]) -> ToolOutput:
     try:
         for number, change in enumerate(changes, 1):
-            with _numbered(number, len(changes)):
+            with _number_refusal(number, len(changes)):
                 refuse_pointless(change)
                 require_text("old_string", change.old)
                 require_text("new_string", change.new)
@@ -101,7 +101,7 @@ def _rewrite(target: FileTarget, content: bytes, changes: Sequence[Change]) -> R
     text = document.text
     count = 0
     for number, change in enumerate(changes, 1):
-        with _numbered(number, len(changes)):
+        with _number_refusal(number, len(changes)):
             document.require(change.new)
             changed = replace(target.shown, text, change)
         text = changed.text
@@ -116,7 +116,7 @@ def _rewrite(target: FileTarget, content: bytes, changes: Sequence[Change]) -> R
 
 
 @contextmanager
-def _numbered(number: int, of: int) -> Iterator[None]:
+def _number_refusal(number: int, of: int) -> Iterator[None]:
     """Say which of several replacements was refused."""
     try:
         yield

@@ -58,7 +58,7 @@ class Document(Struct, frozen=True):
 def decode(shown: str, content: bytes) -> Document:
     """Read the bytes of a text file so that `encode` gives back the same. Refuse what is binary."""
     for mark, codec, named in _MARKS:
-        if content.startswith(mark) and (found := _marked(content, mark, codec, named)) is not None:
+        if content.startswith(mark) and (found := _decode_marked(content, mark, codec, named)) is not None:
             return found
     if b"\0" in content[:PROBE]:
         raise Refused("binary", f"{shown!r} is binary. Only text can be changed.")
@@ -72,7 +72,7 @@ def decode(shown: str, content: bytes) -> Document:
     return Document(content.decode("latin-1"), codec="latin-1", named="latin-1", guessed=True)
 
 
-def _marked(content: bytes, mark: bytes, codec: str, named: str) -> Document | None:
+def _decode_marked(content: bytes, mark: bytes, codec: str, named: str) -> Document | None:
     """The text after its mark; None when it is not what the mark says."""
     body = content[len(mark) :]
     errors: Literal["surrogateescape", "surrogatepass"] = "surrogateescape" if codec == "utf-8" else "surrogatepass"

@@ -303,7 +303,7 @@ def _write(handle: int, content: bytes) -> None:
 def _take_over(handle: int, model: Keepsake) -> None:
     """Give a new file the owner, the mode and the extended attributes of another, as far as we may."""
     mode = stat.S_IMODE(model.facts.st_mode)
-    if not _given(handle, model.facts.st_uid, model.facts.st_gid):
+    if not _give_owner(handle, model.facts.st_uid, model.facts.st_gid):
         mode &= ~(stat.S_ISUID | stat.S_ISGID)  # a program must not gain the rights of somebody else
     os.fchmod(handle, mode)
     if not hasattr(os, "listxattr"):
@@ -314,7 +314,7 @@ def _take_over(handle: int, model: Keepsake) -> None:
                 os.setxattr(handle, name, os.getxattr(model.handle, name))
 
 
-def _given(handle: int, owner: int, group: int) -> bool:
+def _give_owner(handle: int, owner: int, group: int) -> bool:
     mine = os.fstat(handle)
     if (mine.st_uid, mine.st_gid) == (owner, group):
         return True

@@ -39,13 +39,13 @@ def explain(text: str, old: str) -> str:
     if len(text) > LONGEST:
         return HINT
     for same, words in _LIKELY:
-        if line := _found(same(text), same(old)):
+        if line := _find_line(same(text), same(old)):
             return f"{words} (line {line}). Read the file again and copy the text exactly."
     if "\ufffd" in old:
         return "It has \ufffd, which Read shows for bytes that are not UTF-8. Leave that part out of old_string."
-    if _NUMBERED.search(old) and (line := _found(text, _NUMBERED.sub("", old))):
+    if _NUMBERED.search(old) and (line := _find_line(text, _NUMBERED.sub("", old))):
         return f"It has the line numbers of Read in it, which are not part of the file (line {line}). Leave them out."
-    if len(old) > 1 and (line := _found(text, old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"'))):
+    if len(old) > 1 and (line := _find_line(text, old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"'))):
         return f"It has escapes such as \\n where the file has the characters themselves (line {line})."
     shown = _nearest(text.split("\n"), old)
     return f"{HINT} The most similar lines:\n{shown}" if shown else HINT
@@ -90,7 +90,7 @@ _LIKELY: Final[Sequence[tuple[Callable[[str], str], str]]] = (
 """Ways of overlooking a difference that keep the number of lines."""
 
 
-def _found(text: str, old: str) -> int:
+def _find_line(text: str, old: str) -> int:
     """The line where `old` stands; 0 when it does not, or is nothing but blanks."""
     at = text.find(old) if old.strip() else -1
     return text.count("\n", 0, at) + 1 if at >= 0 else 0
@@ -130,7 +130,7 @@ def difference(before: str, after: str, most: int = LINES) -> tuple[int, str]:
     if len(removed) + len(added) > most * 20:
         return head + 1, "(The change is too large to show.)"
     lines = list(difflib.unified_diff(removed, added, lineterm="", n=CONTEXT))[2:]
-    shown = [_shifted(line, start) if line.startswith("@@") else line[:LINE_CHARS] for line in lines[:most]]
+    shown = [_shift_header(line, start) if line.startswith("@@") else line[:LINE_CHARS] for line in lines[:most]]
     if len(lines) > most:
         shown.append(f"({len(lines) - most} more lines of the difference)")
     return head + 1, "\n".join(shown).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -149,7 +149,7 @@ def _visible(lines: list[str]) -> list[str]:
     return [line.removesuffix("\r") for line in (lines[:-1] if lines and not lines[-1] else lines)]
 
 
-def _shifted(header: str, base: int) -> str:
+def _shift_header(header: str, base: int) -> str:
     return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + base}", header)
 
 
@@ -212,7 +212,7 @@ def _put(text: str, spans: Iterable[Span], change: Change) -> Changed:
     pieces: list[str] = []
     done = 0
     for start, end in spans:
-        pieces += text[done:start], change.new if literal else _instead(text, (start, end), change)
+        pieces += text[done:start], change.new if literal else _adapt_ends(text, (start, end), change)
         done = end
     return Changed("".join(pieces) + text[done:], len(pieces) // 2)
 
@@ -242,7 +242,7 @@ def _either_end(text: str, old: str, overlapping: bool) -> Iterator[Span]:
         found = wanted.search(text, found.start() + 1 if overlapping else found.end())
 
 
-def _instead(text: str, span: Span, change: Change) -> str:
+def _adapt_ends(text: str, span: Span, change: Change) -> str:
     """What stands in the place of `span`: what old and new have in common keeps its line ends, the rest takes those around it."""
     there = text[span[0] : span[1]]
     new = change.new.replace("\r\n", "\n")

@@ -18,7 +18,7 @@ from msgspec import Struct
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.target import Refused
-from backstay.tools.output import BoundedText, Keep, SettledLines, TextDecoder, shown_in_part
+from backstay.tools.output import BoundedText, Keep, SettledLines, TextDecoder, show_in_part
 from backstay.tools.ripgrep import select_lines
 from backstay.tools.shell.bash import LINGER_S, make_bash
 from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, start
@@ -117,7 +117,7 @@ class BackgroundShells:
             text = "".join(f"{lines[number]}\n" for number in found)
         bounded = BoundedText()
         bounded.add(text)
-        shown = await shown_in_part(bounded, text.encode, self._keep)
+        shown = await show_in_part(bounded, text.encode, self._keep)
         if not shown:
             return ToolOutput(text=f"(nothing new; {words})")
         return ToolOutput(text=f"{shown}{'' if shown.endswith(chr(10)) else chr(10)}({words})")

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
-from backstay.tools.output import BoundedText, Keep, LiveText, SettledLines, TextDecoder, shown_in_part
+from backstay.tools.output import BoundedText, Keep, LiveText, SettledLines, TextDecoder, show_in_part
 from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, problem_of, start
 from backstay.tools.shell.processes import KILL_S, end_group, survivors, wait_for
 from backstay.tools.shell.spool import Spool
@@ -106,7 +106,7 @@ class _Run:
             note_start(self._started, self._context)
             timed_out = await self._watch(timeout_ms / 1000)
             left = await anyio.to_thread.run_sync(survivors, self._started.group)
-            text = await shown_in_part(self._output, self._spool.whole, keep)
+            text = await show_in_part(self._output, self._spool.whole, keep)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._stop()

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from backstay.ports import ToolContext
 from backstay.system.machine import boot_id
-from backstay.system.programs import loaded_behind
+from backstay.system.programs import load_behind
 from backstay.tools.shell import processes
-from backstay.tools.shell.processes import CALL_VARIABLE, RUN_VARIABLE, prepare_program, started_at
+from backstay.tools.shell.processes import CALL_VARIABLE, RUN_VARIABLE, prepare_program, start_time
 from backstay.vocab.env_keys import BUILT_IN, Keys
 from backstay.vocab.events import ProcessStarted
 
@@ -50,8 +50,8 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str], ke
     run = os.urandom(8).hex()
     words, known = _argv(command), keys.without(os.environ) | dict(environment)
     if context.confinement is not None:
-        words, known = loaded_behind(words, known)
-    argv, before = _confined(words, context)
+        words, known = load_behind(words, known)
+    argv, before = _confine(words, context)
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -68,7 +68,7 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str], ke
 def note_start(started: StartedCommand, context: ToolContext) -> None:
     """Write down what a resume needs to find the processes if this one dies."""
     group = started.group
-    context.note(ProcessStarted(call=context.call, group=group, boot=boot_id(), started=started_at(group)))
+    context.note(ProcessStarted(call=context.call, group=group, boot=boot_id(), started=start_time(group)))
 
 
 def problem_of(command: str) -> str:
@@ -109,7 +109,7 @@ def _argv(command: str) -> list[str]:
     return [shell, "-c", _JOIN, shell, *pieces]
 
 
-def _confined(argv: list[str], context: ToolContext) -> tuple[list[str], Callable[[], None] | None]:
+def _confine(argv: list[str], context: ToolContext) -> tuple[list[str], Callable[[], None] | None]:
     prepare = prepare_program()
     if context.confinement is None:
         return argv, prepare

@@ -71,7 +71,7 @@ def look_at(pid: int) -> Process | None:
     return Process(pid, fields[0] in (b"Z", b"X"), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def started_at(pid: int) -> int:
+def start_time(pid: int) -> int:
     """When `pid` started, in clock ticks since boot; 0 where the system does not say."""
     found = look_at(pid)
     return found.started if found else 0

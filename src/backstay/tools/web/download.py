@@ -35,7 +35,7 @@ class Elsewhere(Struct, frozen=True):
     location: str
 
 
-def prepared(url: str) -> str:
+def normalise_url(url: str) -> str:
     """The address that is asked for. Raise `Unfetched` when two readers could take `url` for different places.
 
     `http` becomes `https`: a page that a stranger on the way can rewrite is worth no more than the stranger. There is no way back when
@@ -124,7 +124,7 @@ async def _follow(client: httpx.AsyncClient, url: str) -> _Came | Elsewhere:
         try:
             location = response.headers.get("location", "")
             if not (300 <= response.status_code < 400 and location):
-                return await _taken(response)
+                return await _read_answer(response)
         finally:
             await response.aclose()
         following = response.url.join(location)
@@ -136,7 +136,7 @@ async def _follow(client: httpx.AsyncClient, url: str) -> _Came | Elsewhere:
     raise Unfetched("redirect", f"{url!r} redirects in circles: more than {REDIRECTS} times.")
 
 
-async def _taken(response: httpx.Response) -> _Came:
+async def _read_answer(response: httpx.Response) -> _Came:
     if response.is_success:
         body = await response.aread()
         return str(response.url), response.headers.get("content-type", ""), body
@@ -145,10 +145,10 @@ async def _taken(response: httpx.Response) -> _Came:
         body += chunk
         if len(body) > EXPLANATION * 4:
             break
-    raise _refused(response, body)
+    raise _explain_status(response, body)
 
 
-def _refused(response: httpx.Response, body: bytes) -> Unfetched:
+def _explain_status(response: httpx.Response, body: bytes) -> Unfetched:
     status, reason = response.status_code, response.reason_phrase
     words = (
         f"{response.url} answered {status}{' ' + reason if reason else ''}.{_HINTS.get(status, '')}{_later(response)}"

@@ -53,7 +53,7 @@ def make_web_fetch(
             page = await _page(clients, memory, url)
             if isinstance(page, str):
                 return ToolOutput(text=page, code="redirect")
-            return await _shown(page, offset, prompt, summarise)
+            return await _show_page(page, offset, prompt, summarise)
         except Unfetched as exc:
             said = f" {WARNING}\n{frame('web_page', exc.said)}" if exc.said else ""
             return ToolOutput(text=f"{exc}{said}", failed=True, code=exc.code)
@@ -88,9 +88,9 @@ def _size(kept: tuple[float, Page]) -> int:
 
 async def _page(clients: Clients, memory: _Memory, url: str) -> Page | str:
     """The page, or what to tell when it is at another host."""
-    from backstay.tools.web.download import Elsewhere, fetch, prepared  # noqa: PLC0415 - it loads the HTTP client
+    from backstay.tools.web.download import Elsewhere, fetch, normalise_url  # noqa: PLC0415 - it loads the HTTP client
 
-    address = prepared(url)
+    address = normalise_url(url)
     if (known := memory.find(address)) is not None:
         return known
     page = await fetch(clients, address)
@@ -101,7 +101,7 @@ async def _page(clients: Clients, memory: _Memory, url: str) -> Page | str:
     return page
 
 
-async def _shown(page: Page, offset: int, prompt: str, summarise: Summarise | None) -> ToolOutput:
+async def _show_page(page: Page, offset: int, prompt: str, summarise: Summarise | None) -> ToolOutput:
     if page.media:
         kind, size = page.kind, len(page.media[0].content)
         return ToolOutput(text=f"{page.url} is a picture ({kind}, {size:,} bytes). {WARNING}", media=page.media)

@@ -33,7 +33,7 @@ def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bo
     if not _is_text(said, body):
         raise Unfetched("not_text", f"{url!r} is {said or 'of no stated kind'}, {len(body):,} bytes that are not text.")
     html = said in _HTML or (said in _UNSAID and _looks_like_html(body))
-    text = strip_invisible(decoded(body, content_type, html=html))
+    text = strip_invisible(decode_body(body, content_type, html=html))
     if html:
         reading = to_markdown(text, url, stopped)
         return Page(
@@ -65,11 +65,11 @@ def explanation(content_type: str, body: bytes) -> str:
     said = content_type.partition(";")[0].strip().lower()
     if not body or b"\0" in body or not _TEXTUAL.fullmatch(said):
         return ""
-    text = decoded(body, content_type, html=said in _HTML)
+    text = decode_body(body, content_type, html=said in _HTML)
     return strip_invisible(to_markdown(text, "").text if said in _HTML else text).strip()[:EXPLANATION]
 
 
-def decoded(body: bytes, content_type: str, *, html: bool) -> str:
+def decode_body(body: bytes, content_type: str, *, html: bool) -> str:
     """The text of a body: by its mark of order, by its header, by what the page says, else as UTF-8 or what Windows writes."""
     for mark, codec in _BOMS:
         if body.startswith(mark):
