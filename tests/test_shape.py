@@ -66,7 +66,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     secrets 2
 
-    session 35
+    session 33
 
     skills 12
 

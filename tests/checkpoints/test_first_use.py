@@ -12,7 +12,6 @@ from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import find_foreign_changes
 from backstay.checkpoints.walk_tree import HELD, WalkLimits
 from backstay.commands.spec import CommandResult
-from backstay.hooks.settings import read_hooks
 from backstay.sandbox.plan import _OWN
 from backstay.session.session import Session
 from backstay.vocab.errors import UserError
@@ -21,7 +20,7 @@ from backstay.vocab.events import ChildStarted, Rewound
 from backstay.vocab.events.tools import FileSeen
 from tests.checkpoints.kept import Reply, bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_walk_tree import listed, take
-from tests.contracts.kit import replace_services
+from tests.contracts.kit import replace_services, settings_with
 from tests.session.project.repository import Listener, Repository, named
 
 
@@ -321,9 +320,9 @@ async def test_a_turn_whose_folder_was_first_kept_for_a_hook_is_one_in_which_pro
     for number in range(8):
         (tmp_path / f"{number}.txt").write_text("x")
     before = {"matcher": "Read", "hooks": [{"type": "command", "command": "true"}]}
-    hooks = read_hooks({"PreToolUse": [before]}, source="person").specs
+    settings = settings_with({"PreToolUse": [before]}, tmp_path)
     replies = turn(call("Read", file_path="1.txt"), bash("rm 1.txt"))
-    async with kept_session(tmp_path, replies, limits=WalkLimits(files=5), hook_specs=hooks) as session:
+    async with kept_session(tmp_path, replies, limits=WalkLimits(files=5), settings=settings) as session:
         await session.run("Go.")
         (point,) = await session.checkpoints()
 

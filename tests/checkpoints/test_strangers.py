@@ -13,7 +13,6 @@ from backstay.checkpoints.plan_restore import GONE, HIDDEN
 from backstay.checkpoints.restore import RestoreFiles, _list_seen
 from backstay.checkpoints.walk_tree import look_at
 from backstay.checkpoints.write_back import CHANGED, NotPutBack, put_back
-from backstay.hooks.settings import read_hooks
 from backstay.ports import ToolContext, ToolOutput
 from backstay.vocab.event import Recorded
 from backstay.vocab.events.files import FileProblem, RestoreFinished, RestoreStarted, TreeKept
@@ -21,7 +20,7 @@ from backstay.vocab.messages import text_of
 from backstay.vocab.specs import ToolSpec
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_restore import _begin_again, write
-from tests.contracts.kit import replace_services
+from tests.contracts.kit import replace_services, settings_with
 
 
 @pytest.mark.contract("RB-72")
@@ -167,9 +166,9 @@ async def test_what_a_server_changes_in_the_workspace_goes_back_too(tmp_path: Pa
 async def test_what_hooks_may_have_changed_unwatched_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("mine")
     after = {"matcher": "Read", "hooks": [{"type": "command", "command": "echo hooked > a.txt"}]}
-    hooks = read_hooks({"PostToolUse": [after]}, source="person").specs
+    settings = settings_with({"PostToolUse": [after]}, tmp_path)
     replies = [*turn(call("Read", file_path="a.txt")), *turn(bash("true"), call("Read", file_path="a.txt"))]
-    async with kept_session(tmp_path, replies, hook_specs=hooks) as session:
+    async with kept_session(tmp_path, replies, settings=settings) as session:
         await session.run("Go.")
         await session.run("Go on.")
         first, second = (each.turn for each in session.turns)

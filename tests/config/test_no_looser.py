@@ -3,7 +3,6 @@
 from functools import partial
 
 import pytest
-from msgspec.structs import replace
 
 from backstay.config.last_good import no_looser
 from backstay.config.layers import Layered, read_layers
@@ -133,7 +132,7 @@ def test_an_open_session_gives_what_held_and_gets_what_holds(world: World) -> No
     first = read_and_apply(given, meta)
     world.config.unlink()
 
-    second = read_and_apply(replace(given, layered=first.layered), meta)
+    second = read_and_apply(given, meta, first.resolved.layered)
 
     assert [str(rule) for rule in second.rules if rule.decision != "allow"] == ["Bash(curl *)", "Bash(git push *)"]
     assert [str(rule) for rule in read_and_apply(given, meta).rules] == []

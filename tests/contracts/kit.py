@@ -1,7 +1,9 @@
 """What the contract tests share: scripted sessions, tools that count, and an order of events to look at."""
 
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,6 +32,13 @@ def replace_services(session: Session, **changes: object) -> None:
     """Let an open session go on with other services."""
     services = msgspec.structs.replace(session._services, **changes)
     session._runner.services = session._services = services
+
+
+def settings_with(hooks: Mapping[str, object], folder: Path) -> Path:
+    """Write a settings file with these hooks beside `folder`, as `--settings` names one."""
+    path = folder.with_name(f"{folder.name}-settings.json")
+    path.write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+    return path
 
 
 def call(name: str, **args: object) -> Reply:

@@ -10,7 +10,7 @@ from backstay.hooks.decorator import Hook, hook
 from backstay.vocab.events import CallJudged, MessageInjected, ToolFinished, ToolStarted
 from backstay.vocab.events.tools import HookFinished, HookStarted
 from backstay.vocab.messages import text_of
-from tests.contracts.kit import call, calls, look, scripted, stream, talk
+from tests.contracts.kit import call, calls, look, scripted, settings_with, stream, talk
 
 Told = dict[str, Any]
 
@@ -271,20 +271,13 @@ async def test_a_session_without_hooks_writes_nothing_about_them() -> None:
 # --- programs ------------------------------------------------------------------------------------------------------------------------
 
 
-def settings_with(hooks: Mapping[str, object]) -> Callable[[Any], Any]:
-    """Settings of the person with these hooks, as the command line would read them."""
-    from backstay.hooks.settings import read_hooks
-
-    return lambda cwd: read_hooks(hooks, source="person", root=str(cwd)).specs
-
-
 @pytest.mark.contract("RB-53")
 async def test_a_command_hook_reads_json_and_decides_by_its_exit_code(tmp_path: Any) -> None:
     guard = 'case "$(cat)" in *forbidden*) echo "no entry" >&2; exit 2;; esac'
     entry = {"PreToolUse": [{"matcher": "look", "hooks": [{"type": "command", "command": guard}]}]}
-    specs = settings_with(entry)(tmp_path)
+    settings = settings_with(entry, tmp_path)
     script = calls(("look", {"at": "forbidden"}), ("look", {"at": "meadow"}))
-    async with talk(script, "Done.", tools=[look], hook_specs=specs, cwd=tmp_path) as session:
+    async with talk(script, "Done.", tools=[look], settings=settings, cwd=tmp_path) as session:
         await session.run("Go.")
         told = await results(session)
     assert sorted("no entry" in each for each in told) == [False, True]
@@ -324,8 +317,8 @@ async def test_a_prompt_hook_asks_the_model_once_and_an_agent_hook_lets_a_child_
                 yield item
 
     model = Both()
-    specs = settings_with(entry)(tmp_path)
-    async with talk(model=model, find=lambda name: model, tools=[look], hook_specs=specs, cwd=tmp_path) as session:
+    settings = settings_with(entry, tmp_path)
+    async with talk(model=model, find=lambda name: model, tools=[look], settings=settings, cwd=tmp_path) as session:
         assert await session.run("Go.") == "Done."
     assert asked == ["Is this fine", "Is the work "]
 

@@ -28,7 +28,7 @@ from backstay.runtime.inbox import Inbox
 from backstay.sandbox.folders import project_root
 from backstay.session.apply_settings import apply_settings
 from backstay.session.assemble import open_with
-from backstay.session.options import Options
+from backstay.session.options import Options, ResolvedOptions
 from backstay.session.project.discover import look_here
 from backstay.session.project.tools import tool_name
 from backstay.session.toolbox import StoredOutputs, Toolbox
@@ -152,7 +152,7 @@ def _project(options: Options) -> str:
 # --- the agent (`--agent`) -------------------------------------------------------------------------------------------------------
 
 
-async def apply_agent(options: Options, store: EventStore, *, model_given: bool) -> Options:
+async def apply_agent(options: ResolvedOptions, store: EventStore, *, model_given: bool) -> ResolvedOptions:
     """Return `options` with the prompt, tools, model and limits of the agent that they name or that the session was begun as.
 
     A model that the caller gave (`model_given`) wins over the agent's. Raise `BadId` for an unknown agent, or for another one than the
@@ -176,7 +176,7 @@ async def apply_agent(options: Options, store: EventStore, *, model_given: bool)
     return _restrict_tools(options, agent, _tools(store, found, name))
 
 
-async def _first_event(options: Options, store: EventStore) -> Started | None:
+async def _first_event(options: ResolvedOptions, store: EventStore) -> Started | None:
     """Return the start of the session that the options name; None for a new one."""
     wanted = options.resume or options.session_id
     if wanted is None or not await sessions.exists(store, wanted):
@@ -186,10 +186,10 @@ async def _first_event(options: Options, store: EventStore) -> Started | None:
     return event if isinstance(event, Started) else None
 
 
-def _discover(options: Options, folder: Path) -> Found:
-    if options.bare or options.layered is None:
+def _discover(options: ResolvedOptions, folder: Path) -> Found:
+    if options.bare or options.resolved.layered is None:
         return Found()
-    return look_here(folder.expanduser().absolute(), options.layered).found
+    return look_here(folder.expanduser().absolute(), options.resolved.layered).found
 
 
 def _select_agent(found: Found, wanted: str, *, old: bool) -> AgentDefinition:
@@ -209,15 +209,15 @@ def _select_agent(found: Found, wanted: str, *, old: bool) -> AgentDefinition:
     raise BadId(f"There is no agent {wanted!r}. The agents are {names}.")
 
 
-def _agent_model(options: Options, wanted: str) -> str:
+def _agent_model(options: ResolvedOptions, wanted: str) -> str:
     """Resolve the model of an agent: a profile of the settings, a name or a shortcut."""
-    settings = options.layered.settings if options.layered is not None else None
+    settings = options.resolved.layered.settings if options.resolved.layered is not None else None
     if settings is not None and wanted in settings.providers:
         return Finder(settings, options.clock).complete(wanted)
     return resolve_model(wanted, model_name(options))
 
 
-def _apply_prompt(options: Options, agent: AgentDefinition, *, new: bool) -> Options:
+def _apply_prompt(options: ResolvedOptions, agent: AgentDefinition, *, new: bool) -> ResolvedOptions:
     """Add the prompt, limits and effort of the agent, and its mode where that is stricter."""
     mode = agent.permission_mode if new else None
     stricter = mode is not None and looser(options.permission_mode or "default", mode)
@@ -231,7 +231,7 @@ def _apply_prompt(options: Options, agent: AgentDefinition, *, new: bool) -> Opt
     )
 
 
-def _restrict_tools(options: Options, agent: AgentDefinition, tools: Iterable[str]) -> Options:
+def _restrict_tools(options: ResolvedOptions, agent: AgentDefinition, tools: Iterable[str]) -> ResolvedOptions:
     """Keep the tools of the agent. Deny what it must not have, so that no other rule allows it."""
     denied = tuple(Rule.parse("deny", each, source="session") for each in agent.disallowed_tools)
     options = replace(options, rules=(*options.rules, *denied))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -19,34 +20,31 @@ from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, Model
 from backstay.sandbox.folders import data_dir, project_root
-from backstay.session.options import Options
+from backstay.session.options import Options, ResolvedOptions, ResolvedSettings
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode, SessionMeta
 
 
-async def apply_settings(options: Options, store: EventStore) -> Options:
-    """`options` with everything that the settings say; as they are when that was done before."""
-    if options.settled:
+async def apply_settings(options: Options, store: EventStore) -> ResolvedOptions:
+    """Return `options` with everything that the settings say, or as they are when they have it already."""
+    if isinstance(options, ResolvedOptions):
         return options
     wanted = options.resume or options.session_id
     meta = await store.meta(wanted) if wanted and await sessions.exists(store, wanted) else None
-    options = replace(await anyio.to_thread.run_sync(read_and_apply, options, meta), settled=True)
-    said = options.settings if isinstance(options.settings, Settings) else None
-    keys = await anyio.to_thread.run_sync(collect_keys, said, options.layered, store.url)
-    options = replace(options, keys=options.keys.joined((keys,)))
-    if options.find is not None:
-        return options
-    new = meta is None
-    if options.settings is None and not any(
-        isinstance(each, str) for each in (options.model, *options.fallback_models)
-    ):
-        return replace(options, find=Finder(None, options.clock).find)
-    return await anyio.to_thread.run_sync(_read, options, new, "" if meta is None else meta.model)
+    found = await anyio.to_thread.run_sync(read_and_apply, options, meta)
+    said = found.settings if isinstance(found.settings, Settings) else None
+    keys = await anyio.to_thread.run_sync(collect_keys, said, found.resolved.layered, store.url)
+    found = replace(found, resolved=replace(found.resolved, keys=found.resolved.keys.joined((keys,))))
+    if found.find is not None:
+        return found
+    if found.settings is None and not any(isinstance(each, str) for each in (found.model, *found.fallback_models)):
+        return replace(found, find=Finder(None, found.clock).find)
+    return await anyio.to_thread.run_sync(_read, found, meta is None, "" if meta is None else meta.model)
 
 
-def fill_defaults(options: Options, settings: Settings, *, new: bool) -> Options:
-    """`options` with what `settings` say where they say nothing. Only a `new` session gets a model, a budget and a scope from there.
+def fill_defaults(options: ResolvedOptions, settings: Settings, *, new: bool) -> ResolvedOptions:
+    """Return `options` with what `settings` say where they say nothing. Only a `new` session gets a model, a budget and a scope from there.
 
     An old one has its own, and a change of the settings does not change what was recorded.
     """
@@ -61,11 +59,11 @@ def fill_defaults(options: Options, settings: Settings, *, new: bool) -> Options
         max_rounds=(chat.max_tool_turns or None) if options.max_rounds is None else options.max_rounds,
         rules=(*options.rules, *_commands(chat)),
     )
-    return _begun(filled, settings) if new else filled
+    return _fill_new(filled, settings) if new else filled
 
 
-def with_layers(options: Options, layers: Layered, recorded: Mode | None = None) -> Options:
-    """`options` with what the settings files together say: settings, rules, hooks, folders, trust, and for a new session the mode.
+def with_layers(options: Options, layers: Layered, recorded: Mode | None = None) -> ResolvedOptions:
+    """Return `options` with what the settings files together say: settings, rules, hooks, folders, trust, and for a new session the mode.
 
     `recorded` is the mode of a session that is opened again. A mode that is managed cannot be made looser by whoever opens the session,
     and a session that was looser becomes as strict. Raise `UserError` for a mode that a file forbids.
@@ -83,29 +81,32 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
             mode = "default"
         if managed is not None and looser(mode or recorded, managed):
             mode = managed
-    return replace(
-        options,
-        settings=layers.settings,
+    resolved = ResolvedSettings(
         layered=layers,
-        rules=(*options.rules, *layers.rules),
-        folders=(*options.folders, *layers.folders),
-        permission_mode=mode,
-        settings_mode=layers.mode or "default",
-        trust=layers.trust.trusted,
-        survey=layers.trust.vouched,
-        held_hooks=layers.trust.held_hooks,
+        mode=layers.mode or "default",
         strictest_mode=managed,
         bypass_forbidden=layers.bypass_forbidden,
-        hook_specs=(*options.hook_specs, *read_configured_hooks(layers).specs),
-        tool_environment={**layers.env, **options.tool_environment},
+        hooks=read_configured_hooks(layers).specs,
+        inventory=layers.trust.vouched,
+        held_hooks=layers.trust.held_hooks,
+        environment=layers.env,
     )
+    said: dict[str, Any] = {name: getattr(options, name) for name in Options.__struct_fields__}  # Any: of each its own
+    said |= {
+        "settings": layers.settings,
+        "rules": (*options.rules, *layers.rules),
+        "folders": (*options.folders, *layers.folders),
+        "permission_mode": mode,
+        "trust": layers.trust.trusted,
+    }
+    return ResolvedOptions(**said, resolved=resolved)
 
 
-def read_and_apply(options: Options, meta: SessionMeta | None) -> Options:
-    """`options` with the settings files of the session's folder; with what is managed alone for whoever wants none or gives their own.
+def read_and_apply(options: Options, meta: SessionMeta | None, before: Layered | None = None) -> ResolvedOptions:
+    """Return `options` with the settings files of the session's folder; with the managed ones alone when the caller wants no others.
 
-    `options.layered`, of a session that is open, is what held until now: then what is new never denies less, and the workspace is
-    trusted only as far as it is what it was.
+    `before` is what held until now in a session that is open: then what is new never denies less, and the workspace is trusted only as
+    far as it is what it was.
     """
     cwd = Path(meta.cwd if meta else options.cwd).expanduser().absolute()
     project = project_root(cwd)
@@ -115,7 +116,6 @@ def read_and_apply(options: Options, meta: SessionMeta | None) -> Options:
         )
     alone = options.bare or options.only_tools or isinstance(options.settings, Settings)
     given = None if isinstance(options.settings, Settings) else options.settings
-    before = options.layered
     vouched = None if before is None else before.trust.vouched
     read = options.layers or partial(
         read_layers, given=None if alone else given, trust=options.trust, bare=alone, vouched=vouched
@@ -127,7 +127,7 @@ def read_and_apply(options: Options, meta: SessionMeta | None) -> Options:
     return replace(found, settings=options.settings) if alone and not options.layers else found
 
 
-def _begun(options: Options, settings: Settings) -> Options:
+def _fill_new(options: ResolvedOptions, settings: Settings) -> ResolvedOptions:
     chat, model = settings.chat, options.model
     if model is None:
         chosen = choose(settings, by_key=not options.bare)
@@ -142,7 +142,7 @@ def _begun(options: Options, settings: Settings) -> Options:
     )
 
 
-def _read(options: Options, new: bool, recorded: str) -> Options:
+def _read(options: ResolvedOptions, new: bool, recorded: str) -> ResolvedOptions:
     given = options.settings
     settings = load_settings(given) if isinstance(given, str | Path) else given
     filled = fill_defaults(options, settings, new=new) if settings is not None else options
@@ -152,14 +152,14 @@ def _read(options: Options, new: bool, recorded: str) -> Options:
         filled,
         settings=None,
         find=finder.find,
-        keys=filled.keys.joined((collect_keys(finder.settings),)),
+        resolved=replace(filled.resolved, keys=filled.resolved.keys.joined((collect_keys(finder.settings),))),
         idle_timeout_s=idle_timeout_s,
-        model=_completed(finder, filled.model),
-        fallback_models=tuple(filter(None, (_completed(finder, each) for each in filled.fallback_models))),
+        model=_complete(finder, filled.model),
+        fallback_models=tuple(filter(None, (_complete(finder, each) for each in filled.fallback_models))),
     )
 
 
-def _completed(finder: Finder, model: str | Model | None) -> str | Model | None:
+def _complete(finder: Finder, model: str | Model | None) -> str | Model | None:
     return finder.complete(model) if isinstance(model, str) else model
 
 

@@ -44,7 +44,7 @@ from backstay.session.extensions import ExtensionHost
 from backstay.session.limits import make_policy, model_facts, with_model_profile
 from backstay.session.model_pool import Models
 from backstay.session.open import Prepared, prepare
-from backstay.session.options import Options, takes_options
+from backstay.session.options import Options, ResolvedOptions, takes_options
 from backstay.session.performers import PERFORMERS
 from backstay.session.project.commands import modules_of
 from backstay.session.project.context import ProjectContext
@@ -98,10 +98,10 @@ class _Block:
             raise _alone(group) from None
 
     async def _open(self) -> Session:
-        options = self._options
+        given = self._options
         async with AsyncExitStack() as stack:
-            store = await stack.enter_async_context(opened(options.store, clock=options.clock))
-            given, options = options, await apply_settings(options, store)
+            store = await stack.enter_async_context(opened(given.store, clock=given.clock))
+            options = await apply_settings(given, store)
             trace = await _trace(options, store, stack)
             models = Models(options, store)
             stack.push_async_callback(_shielded, models.aclose)
@@ -176,11 +176,11 @@ async def _leave(session: Session, runner: Runner, tasks: TaskGroup, snapshots: 
         tasks.cancel_scope.cancel()
 
 
-async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> Trace:
+async def _trace(options: ResolvedOptions, store: EventStore, stack: AsyncExitStack) -> Trace:
     if options.trace is not None:
         return options.trace
     folder = trace_folder(store.url)
-    known = Redactor(exact=(*options.keys.values(os.environ), *secret_values(os.environ)))
+    known = Redactor(exact=(*options.resolved.keys.values(os.environ), *secret_values(os.environ)))
     trace: Trace = NoTrace() if folder is None else FileTrace(folder, redactor=known)
     stack.push_async_callback(_shielded, trace.close)
     return trace
@@ -189,7 +189,7 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
 class _Opening(Struct, frozen=True):
     """A session that is being opened: what it was asked for, what is there already, and what ends with it."""
 
-    options: Options
+    options: ResolvedOptions
     store: EventStore
     trace: Trace
     prepared: Prepared
@@ -208,7 +208,7 @@ class _Built(Struct, frozen=True):
     own_hooks: Sequence[HookSpec]
     rebuild_dispatch: Relisten
 
-    def bound(self, options: Options, known: str, *, resumed: bool) -> "_Built":
+    def bound(self, options: ResolvedOptions, known: str, *, resumed: bool) -> "_Built":
         """Let the kit work for the loop. `known` are the instructions that the log has."""
         if self.kit is None:
             return self
@@ -218,9 +218,9 @@ class _Built(Struct, frozen=True):
             self.runner.piggybacked = (Draft(event=told.event("resumed" if resumed else "start")),)
         return self
 
-    def reloads(self, given: Options, options: Options) -> None:
+    def reloads(self, given: Options, options: ResolvedOptions) -> None:
         """Have settings read again that change while the session is open, unless whoever opened it gave their own."""
-        if self.kit is not None and options.layered is not None and not isinstance(given.settings, Settings):
+        if self.kit is not None and options.resolved.layered is not None and not isinstance(given.settings, Settings):
             self.kit.reload = Reloading(
                 given,
                 options,
@@ -243,23 +243,25 @@ async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     prepared, stack = opening.prepared, opening.stack
     options = with_model_profile(opening.options, prepared.model)
     inbox = Inbox()
-    running = options.survey.running if options.survey is not None else ()
+    running = options.resolved.inventory.running if options.resolved.inventory is not None else ()
     trusted = options.trust is not False
     call_site = call_site_of(prepared.state.meta.cwd, prepared.scope, options.folders, trusted=trusted, running=running)
     outputs = StoredOutputs(opening.store, inbox, prepared.state)
     kit = await find_kit(options, prepared, facts, call_site, outputs, stack)
     options = with_kit(options, kit)
-    asked_for = options.survey is None or bool(options.survey.claims)
-    hands = Toolbox(call_site, options.rules, outputs, options.tool_environment, options.keys, asked_for=asked_for)
+    asked_for = options.resolved.inventory is None or bool(options.resolved.inventory.claims)
+    hands = Toolbox(
+        call_site, options.rules, outputs, options.resolved.environment, options.resolved.keys, asked_for=asked_for
+    )
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
-    mask = Mask(options.keys.values(os.environ), secret_values(os.environ))
+    mask = Mask(options.resolved.keys.values(os.environ), secret_values(os.environ))
     instructions = mask.instructions(kit.instructions.text if kit is not None else _told(options, prepared))
     schemas = msgspec.json.encode(toolset.specs())
     own_hooks, functions = register_hooks(options.hooks)
     policy = replace_fields(
         make_policy(options, toolset.specs(), instructions, schemas, facts),
-        hooks=(*options.hook_specs, *own_hooks),
+        hooks=(*options.resolved.hooks, *own_hooks),
         call_site=call_site,
         rule_matches=functools.partial(rule_about, call_site=call_site),
         forks=forking(kit),
@@ -291,7 +293,7 @@ async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
 
 async def _services(
     opening: _Opening,
-    options: Options,
+    options: ResolvedOptions,
     find: ResolveModel,
     toolset: Toolset,
     call_site: CallSite,
@@ -334,7 +336,7 @@ async def _services(
 
 
 def _listening(
-    options: Options,
+    options: ResolvedOptions,
     specs: Sequence[HookSpec],
     *,
     functions: Mapping[str, PythonFunction],
@@ -350,20 +352,20 @@ def _listening(
         project=services.state.meta.project,
         environment=hands.programs,
         keys=hands.keys,
-        survey=options.survey,
-        held=options.held_hooks,
-        own=own_runs(None if options.layered is None else options.layered.trust, services.cwd),
+        survey=options.resolved.inventory,
+        held=options.resolved.held_hooks,
+        own=own_runs(None if options.resolved.layered is None else options.resolved.layered.trust, services.cwd),
         run_agent=agent_runner(options, hands, services, open_with),
     ).dispatch
 
 
-def _told(options: Options, prepared: Prepared) -> str:
+def _told(options: ResolvedOptions, prepared: Prepared) -> str:
     """The instructions of a session that looks around at nothing."""
     added = filled_in(options.append_system_prompt, prepared.variables)
     return replace_surrogates("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
 
 
-def _toolset(options: Options, model: str, hands: Toolbox, kit: ProjectContext | None) -> Toolset:
+def _toolset(options: ResolvedOptions, model: str, hands: Toolbox, kit: ProjectContext | None) -> Toolset:
     profile = profile_of(model)
     brought = () if kit is None else (*kit_tools(kit), *(kit.servers.tools if kit.servers is not None else ()))
     own = () if options.only_tools else (*hands.tools(), *brought)
@@ -372,7 +374,7 @@ def _toolset(options: Options, model: str, hands: Toolbox, kit: ProjectContext |
     return found if options.tool_names is None else found.only(options.tool_names)
 
 
-def _bounded(options: Options, hands: Toolbox) -> Iterator[Tool]:
+def _bounded(options: ResolvedOptions, hands: Toolbox) -> Iterator[Tool]:
     """The tools that were given; those of our own keep within bounds by themselves."""
     for each in options.tools or ():
         limit = options.tool_output_chars
@@ -394,7 +396,7 @@ def _keeper(project: str, cwd: str) -> StoreGrants:
     return keep
 
 
-def _forker(store: EventStore, prepared: Prepared, options: Options) -> Fork:
+def _forker(store: EventStore, prepared: Prepared, options: ResolvedOptions) -> Fork:
     async def fork(at: str) -> str:
         return await sessions.fork(store, prepared.session, at=at, clock=options.clock)
 

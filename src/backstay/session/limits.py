@@ -17,13 +17,13 @@ from backstay.providers.local.pins import profile_of
 from backstay.providers.registry import full_name
 from backstay.runtime.ask_approval import BUDGET
 from backstay.runtime.services import ResolveModel
-from backstay.session.options import Options
+from backstay.session.options import Options, ResolvedOptions
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.limits import BudgetSet
 from backstay.vocab.specs import ModelFacts, ToolSpec
 
 
-def with_model_profile(options: Options, model: str) -> Options:
+def with_model_profile(options: ResolvedOptions, model: str) -> ResolvedOptions:
     """`options` as a small model needs them, where nothing else was said."""
     profile = profile_of(model)
     if profile is None:
@@ -39,13 +39,13 @@ def with_model_profile(options: Options, model: str) -> Options:
     )
 
 
-def fallback_names(options: Options) -> tuple[str, ...]:
+def fallback_names(options: ResolvedOptions) -> tuple[str, ...]:
     """The names of the models that answer when the first cannot."""
     cwd = Path(options.cwd).absolute()
     return tuple(full_name(each, cwd) if isinstance(each, str) else each.name for each in options.fallback_models)
 
 
-async def model_facts(options: Options, model: str, state: State, find: ResolveModel) -> dict[str, ModelFacts]:
+async def model_facts(options: ResolvedOptions, model: str, state: State, find: ResolveModel) -> dict[str, ModelFacts]:
     """What is known of every model that may answer. Raise `UserError` when a fallback is missing or a budget cannot be kept."""
     facts: dict[str, ModelFacts] = {}
     for name in fallback_names(options):
@@ -58,19 +58,21 @@ async def model_facts(options: Options, model: str, state: State, find: ResolveM
     return facts
 
 
-def requested_budget(options: Options, state: State) -> BudgetSet | None:
+def requested_budget(options: ResolvedOptions, state: State) -> BudgetSet | None:
     """The budget that the options ask for; None when it is the one that the session has."""
     budget = state.progress.budget
     if options.budget_microcents is None and options.on_exceed is None:
         return None
-    keeps = options.budget_microcents is None and not options.parent  # a child has what its parent says, or no limit
+    keeps = (
+        options.budget_microcents is None and not options.lineage.parent
+    )  # a child has what its parent says, or no limit
     limit = budget.limit if keeps else options.budget_microcents
     wanted = BudgetSet(limit=limit, on_exceed=options.on_exceed or budget.on_exceed)
     return None if (wanted.limit, wanted.on_exceed) == (budget.limit, budget.on_exceed) else wanted
 
 
 def make_policy(
-    options: Options,
+    options: ResolvedOptions,
     tools: tuple[ToolSpec, ...],
     instructions: str,
     schemas: bytes,
@@ -80,8 +82,8 @@ def make_policy(
     return Policy(
         tools={spec.name: spec for spec in tools},
         rules=tuple(options.rules),
-        strictest_mode=options.strictest_mode,
-        bypass_forbidden=options.bypass_forbidden,
+        strictest_mode=options.resolved.strictest_mode,
+        bypass_forbidden=options.resolved.bypass_forbidden,
         instructions=digest(instructions.encode()),
         tools_digest=digest(schemas),
         parameters=_parameters(options, facts),
@@ -98,7 +100,7 @@ def make_policy(
     )
 
 
-def _parameters(options: Options, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
+def _parameters(options: ResolvedOptions, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
     """What shapes every answer. Native search is switched on where a model has it; its adapter leaves it out for the others."""
     extra = options.parameters.get("extra")
     if redact(extra) != extra:

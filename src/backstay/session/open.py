@@ -29,7 +29,7 @@ from backstay.runtime.mask_events import Mask
 from backstay.runtime.services import ResolveModel
 from backstay.sandbox.folders import git_ref, project_root
 from backstay.session.limits import requested_budget
-from backstay.session.options import Options
+from backstay.session.options import ResolvedOptions
 from backstay.stores.owners import this_process
 from backstay.tools.shell.processes import stop_call, stop_calls, stop_group
 from backstay.version import VERSION
@@ -81,9 +81,9 @@ _WALLS: Final = "The scope 'full' came with it and ended too: commands run in 's
 _NO_WALLS: Final = "Commands still run without walls, as before; --scope sandboxed puts them up."
 
 
-async def prepare(options: Options, store: EventStore, find: ResolveModel) -> Prepared:
+async def prepare(options: ResolvedOptions, store: EventStore, find: ResolveModel) -> Prepared:
     """Start the session that `options` mean, or take it over. Raise before any model is asked when that cannot be."""
-    owner, mask = options.owner or this_process(), Mask(options.keys.values(os.environ))
+    owner, mask = options.owner or this_process(), Mask(options.resolved.keys.values(os.environ))
     options = msgspec.structs.replace(options, name=mask.redactor.known(options.name))
     wanted = options.resume if options.resume is not None else options.session_id
     if wanted is None:
@@ -98,7 +98,9 @@ async def prepare(options: Options, store: EventStore, find: ResolveModel) -> Pr
     return await _resume(options, store, owner, wanted, find)
 
 
-async def _start(options: Options, store: EventStore, owner: Owner, session: str, find: ResolveModel) -> Prepared:
+async def _start(
+    options: ResolvedOptions, store: EventStore, owner: Owner, session: str, find: ResolveModel
+) -> Prepared:
     context, root = await anyio.to_thread.run_sync(_situation, options)
     model = _model_name(options, Path(context.working_dir))
     await find(model)
@@ -111,12 +113,12 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
         project=root,
         name=options.name,
         agent=options.agent,
-        parent=options.parent,
+        parent=options.lineage.parent,
         version=VERSION,
-        taint=options.taint,
+        taint=options.lineage.taint,
         scope_implied=options.fs_scope is None and options.context is None,
     )
-    started = Mask(options.keys.values(os.environ)).started(started)
+    started = Mask(options.resolved.keys.values(os.environ)).started(started)
     state = State()
     state.meta = msgspec.structs.replace(state.meta, id=session)
     first = [as_stored_event(event) for event in (started, requested_budget(options, state)) if event is not None]
@@ -147,7 +149,9 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     )
 
 
-async def _resume(options: Options, store: EventStore, owner: Owner, session: str, find: ResolveModel) -> Prepared:
+async def _resume(
+    options: ResolvedOptions, store: EventStore, owner: Owner, session: str, find: ResolveModel
+) -> Prepared:
     await sessions.check_store(store, session)
     lease = await store.lease(session, owner, options.lease_ttl_s)
     try:
@@ -169,7 +173,7 @@ async def _let_go(store: EventStore, lease: Lease) -> None:
 
 
 async def _take_over(
-    options: Options,
+    options: ResolvedOptions,
     store: EventStore,
     loaded: load.Loaded,
     lease: Lease,
@@ -228,20 +232,20 @@ async def _take_over(
     )
 
 
-def _mode_change(options: Options, state: State, ended: Mode | None, *, finishing: bool) -> tuple[Draft, ...]:
+def _mode_change(options: ResolvedOptions, state: State, ended: Mode | None, *, finishing: bool) -> tuple[Draft, ...]:
     mode = None if ended and finishing else ended or options.permission_mode
     if mode is None or mode == state.progress.mode:
         return ()
     return (Draft(event=ModeChanged(mode=mode), by="system" if ended else "user"),)
 
 
-def _ended_mode(options: Options, state: State) -> Mode | None:
+def _ended_mode(options: ResolvedOptions, state: State) -> Mode | None:
     """The mode that takes the place of one that was looser than the settings and was asked for by an earlier opening alone."""
-    loose = options.permission_mode is None and looser(state.progress.mode, options.settings_mode)
-    return options.settings_mode if loose else None
+    loose = options.permission_mode is None and looser(state.progress.mode, options.resolved.mode)
+    return options.resolved.mode if loose else None
 
 
-def _scope_change(options: Options, state: State, ended: Mode | None) -> tuple[Draft, ...]:
+def _scope_change(options: ResolvedOptions, state: State, ended: Mode | None) -> tuple[Draft, ...]:
     """A scope that is named now, or the one that follows the mode of this opening where nobody ever named one."""
     progress, named = state.progress, options.fs_scope
     scope = named or (
@@ -257,7 +261,7 @@ def implied_scope(mode: Mode | None) -> FsScope:
     return "full" if mode == "bypassPermissions" else "sandboxed"
 
 
-def _opening_words(options: Options, state: State, ended: Mode | None, *, finishing: bool) -> str:
+def _opening_words(options: ResolvedOptions, state: State, ended: Mode | None, *, finishing: bool) -> str:
     """What whoever opens a session should know: its mode ended, or a copy has no walls although nobody asked for that now."""
     unsaid = state.progress.scope == "full" and options.fs_scope is None
     walls = "" if not unsaid else _WALLS if state.progress.scope_implied else _NO_WALLS
@@ -312,7 +316,7 @@ async def _attach(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> 
     return (answer,) if answer else ()
 
 
-def _situation(options: Options) -> tuple[SessionContext, str]:
+def _situation(options: ResolvedOptions) -> tuple[SessionContext, str]:
     """The context of a new session, checked, and the root of its project."""
     cwd = Path(options.cwd).expanduser().absolute()
     if replace_surrogates(str(cwd)) != str(cwd):
@@ -337,11 +341,11 @@ def _situation(options: Options) -> tuple[SessionContext, str]:
     return context, str(root)
 
 
-def _resumed_model(options: Options, state: State) -> str:
+def _resumed_model(options: ResolvedOptions, state: State) -> str:
     return state.progress.model if options.model is None else _model_name(options, Path(options.cwd).absolute())
 
 
-async def _missing_model(options: Options, model: str, find: ResolveModel) -> tuple[str, ...]:
+async def _missing_model(options: ResolvedOptions, model: str, find: ResolveModel) -> tuple[str, ...]:
     """A model that was asked for must be there; the recorded one may be missing until it is needed."""
     try:
         await find(model)
@@ -352,7 +356,7 @@ async def _missing_model(options: Options, model: str, find: ResolveModel) -> tu
     return ()
 
 
-def _model_name(options: Options, cwd: Path) -> str:
+def _model_name(options: ResolvedOptions, cwd: Path) -> str:
     """The name that goes into the log."""
     if isinstance(options.model, str):
         return full_name(options.model, cwd)

@@ -1,4 +1,4 @@
-"""How a session is to be opened."""
+"""How a session is opened: what the caller says, what the settings say, and what a parent hands down."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -107,37 +107,14 @@ class Options(Struct, frozen=True, kw_only=True):
     clock: Clock = field(default_factory=SystemClock)
     owner: Owner | None = None
     trace: Trace | None = None
-    parent: str = ""
-    taint: tuple[Taint, ...] = ()
-    """What the session that opens this one has met."""
     folders: Sequence[str | Path] = ()
     """Folders besides the working folder that calls may work in."""
     hooks: Sequence["Hook"] = ()
     """Functions that are heard at the moments of a session, besides the hooks of the settings."""
-    hook_specs: Sequence[HookSpec] = ()
-    """The hooks of the settings."""
     trust: bool | None = None
     """Whether what the workspace brings along may run: hooks, allowances, programs of its git configuration. None: as it was recorded."""
-    settings_mode: Mode = "default"
-    """The mode that the settings say. A session that was left in a looser one, and is opened again without one, goes on in this."""
-    strictest_mode: Mode | None = None
-    """The mode that whoever runs the machine settled."""
-    bypass_forbidden: str = ""
-    """The file that forbids the mode `bypassPermissions`."""
-    settled: bool = False
-    """Whether the settings were applied already."""
-    survey: "WorkspaceInventory | None" = None
-    """What the workspace brings along, as it was when it was looked at."""
-    held_hooks: Mapping[str, str] = field(default_factory=dict)
-    """The hooks of the workspace that run what cannot be followed, and why: they wait for trust for this run."""
     bare: bool = False
     """Whether settings, grants and extensions are left out."""
-    tool_environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for the programs that tools and hooks start."""
-    keys: Keys = field(default_factory=Keys)
-    """The keys that the settings and the store name: no program gets them, and nothing that is written has their values."""
-    layered: "Layered | None" = None
-    """What the settings files came to, once they were read."""
     extensions: Sequence[object] = ()
     """Code that lives as long as the session; see `backstay.session.extensions.Extension`."""
     mcp_config: Sequence[str | Path] = ()
@@ -148,6 +125,44 @@ class Options(Struct, frozen=True, kw_only=True):
     """Commands besides those that are built in."""
     checkpoints: bool = True
     """Whether what files held before a turn changed them is kept, so that they can be put back."""
+
+
+class ResolvedSettings(Struct, frozen=True, kw_only=True):
+    """What the settings files, the trust in the workspace and the environment come to for one session."""
+
+    layered: "Layered | None" = None
+    """The settings files; None when none were read."""
+    mode: Mode = "default"
+    """The mode that the settings say. A session that was left in a looser one, and is opened again without one, goes on in this."""
+    strictest_mode: Mode | None = None
+    """The mode of a managed file, which nothing loosens."""
+    bypass_forbidden: str = ""
+    """The file that forbids the mode `bypassPermissions`."""
+    hooks: Sequence[HookSpec] = ()
+    inventory: "WorkspaceInventory | None" = None
+    """What the workspace brings along, as it was when trust was judged."""
+    held_hooks: Mapping[str, str] = field(default_factory=dict)
+    """The hooks of the workspace that run what cannot be followed, and why: they wait for trust for this run."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for the programs that tools and hooks start."""
+    keys: Keys = field(default_factory=Keys)
+    """The keys that the settings and the store name: no program gets them, and nothing that is written has their values."""
+
+
+class Lineage(Struct, frozen=True, kw_only=True):
+    """What a child session has of the session that opens it."""
+
+    parent: str = ""
+    """The parent's id; empty for a session that has none."""
+    taint: tuple[Taint, ...] = ()
+    """What the parent has met."""
+
+
+class ResolvedOptions(Options, frozen=True, kw_only=True):
+    """Options in which the settings have filled what the caller left out."""
+
+    resolved: ResolvedSettings = field(default_factory=ResolvedSettings)
+    lineage: Lineage = Lineage()
 
 
 LEAST_OUTPUT: Final = 1_000
@@ -202,7 +217,7 @@ def _check_kinds(options: Options) -> None:
     for name in ("resume", "session_id"):
         if not isinstance(given := getattr(options, name), str | None):
             raise UserError(f"{name} is {given!r}. Give the id as text.")
-    for name in ("name", "agent", "parent"):
+    for name in ("name", "agent"):
         if not isinstance(given := getattr(options, name), str):
             raise UserError(f"{name} is {given!r}. Give it as text.")
     if not isinstance(options.store, str | None) and not hasattr(options.store, "append"):

@@ -1,7 +1,6 @@
 """Settings that are changed while a session is open hold from its next turn on."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import anyio.to_thread
 from msgspec import Struct
@@ -12,14 +11,14 @@ from backstay.hooks.spec import HookSpec
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks
 from backstay.session.apply_settings import read_and_apply
-from backstay.session.options import Options
+from backstay.session.options import Options, ResolvedOptions
 from backstay.session.project.context import ProjectContext
 from backstay.session.project.setup import with_kit
 from backstay.session.toolbox import Toolbox
 from backstay.session.workspace import looks
 from backstay.vocab.errors import UserError
 
-Relisten = Callable[[Options, Sequence[HookSpec]], DispatchHooks | None]
+Relisten = Callable[[ResolvedOptions, Sequence[HookSpec]], DispatchHooks | None]
 
 
 class Reloading(Struct):
@@ -27,7 +26,7 @@ class Reloading(Struct):
 
     given: Options
     """As whoever opened the session said it, before any file was read."""
-    now: Options
+    now: ResolvedOptions
     kit: ProjectContext
     runner: Runner
     hands: Toolbox
@@ -37,42 +36,41 @@ class Reloading(Struct):
 
     async def __call__(self) -> None:
         """Look, and read again if need be. Settings that cannot be read leave everything as it was."""
-        layered = self.now.layered
+        layered = self.now.resolved.layered
         if layered is None or not await anyio.to_thread.run_sync(has_changed_since, layered):
             return
         meta = self.runner.services.state.meta
         try:
-            bounded = replace(self.given, layered=layered)  # nothing that held before becomes looser
-            fresh = await anyio.to_thread.run_sync(partial(read_and_apply, bounded, meta))
+            fresh = await anyio.to_thread.run_sync(read_and_apply, self.given, meta, layered)
         except UserError as exc:
             self.tell(f"{exc} Until then the settings stay as they were.")
             return
         self.now = fresh
-        for words in fresh.layered.warnings if fresh.layered is not None else ():
+        for words in fresh.resolved.layered.warnings if fresh.resolved.layered is not None else ():
             if words not in layered.warnings:
                 self.tell(words)
-        self.kit.of_settings = (*(fresh.layered.warnings if fresh.layered is not None else ()),)
+        self.kit.of_settings = (*(fresh.resolved.layered.warnings if fresh.resolved.layered is not None else ()),)
         options = with_kit(fresh, self.kit)
         self._apply(options)
         await self.kit.obey(options.rules)
         await self._speak(layered.settings.language)
 
-    def _apply(self, options: Options) -> None:
+    def _apply(self, options: ResolvedOptions) -> None:
         runner, services = self.runner, self.runner.services
-        hooks = (*options.hook_specs, *self.own_hooks)
+        hooks = (*options.resolved.hooks, *self.own_hooks)
         runner.policy = replace(
             runner.policy,
             rules=tuple(options.rules),
             hooks=hooks,
-            strictest_mode=options.strictest_mode,
-            bypass_forbidden=options.bypass_forbidden,
+            strictest_mode=options.resolved.strictest_mode,
+            bypass_forbidden=options.resolved.bypass_forbidden,
         )
         self.hands.rules = options.rules
         runner.in_force.resolve_paths = looks(services.tools, runner.policy.call_site, options.rules)
         runner.in_force.dispatch_hooks = self.rebuild_dispatch(options, hooks)
 
     async def _speak(self, before: str) -> None:
-        assert self.now.layered is not None
-        language = self.now.layered.settings.language
+        assert self.now.resolved.layered is not None
+        language = self.now.resolved.layered.settings.language
         if language != before:
             await self.kit.speak(language)

@@ -16,7 +16,7 @@ from backstay.ports import Confinement, Tool
 from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
 from backstay.sandbox.folders import links_of, program_folders, project_root
 from backstay.sandbox.resolve_paths import look, match
-from backstay.session.options import Options
+from backstay.session.options import ResolvedOptions
 from backstay.system.machine import SYSTEM
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.tools import CallFacts
@@ -81,7 +81,7 @@ class SessionSandbox:
             confinement.close()
 
 
-async def check_sandbox(options: Options, recorded: FsScope) -> str:
+async def check_sandbox(options: ResolvedOptions, recorded: FsScope) -> str:
     """Raise `UserError` when walls were asked for by name and none stand here; say in words when they are only missed.
 
     What opens a child was asked already: its scope is nobody's wish for it.
@@ -94,7 +94,7 @@ async def check_sandbox(options: Options, recorded: FsScope) -> str:
     report = await anyio.to_thread.run_sync(probe, scope)
     if report.available:
         return ""
-    if options.fs_scope == scope and not options.parent:
+    if options.fs_scope == scope and not options.lineage.parent:
         raise UserError(f"Programs cannot be confined here, so the scope {scope!r} cannot be kept: {report.why}")
     return f"Programs are not confined here: {report.why} `backstay doctor` says more."
 

@@ -16,7 +16,7 @@ from backstay.memory.memory import Memory
 from backstay.providers.catalog import facts_of
 from backstay.sandbox.folders import data_dir
 from backstay.session.apply_settings import with_layers
-from backstay.session.options import Options
+from backstay.session.options import Options, ResolvedOptions
 from backstay.skills.locations import PluginFolders, Sources, plugin_folders, sources_of
 from backstay.skills.scan import Found, scan_now
 from backstay.vocab.specs import Mode, ModelFacts
@@ -60,13 +60,15 @@ class Discovery(Struct, frozen=True, kw_only=True):
         return self.instructions.stale() or self.found.is_stale()
 
 
-def discover(options: Options, *, session: str, cwd: str, mode: Mode, model: str, window: int) -> Discovery:
+def discover(options: ResolvedOptions, *, session: str, cwd: str, mode: Mode, model: str, window: int) -> Discovery:
     """Look at everything that people keep for an agent. Blocks on files; raises nothing for what is wrong with one of them."""
     folder, trusted = Path(cwd), options.trust is not False
     plugins = _plugins(options, folder)
-    sources = sources_of(folder, trusted=trusted, survey=options.survey, plugins=tuple(map(_folders, plugins.plugins)))
+    sources = sources_of(
+        folder, trusted=trusted, survey=options.resolved.inventory, plugins=tuple(map(_folders, plugins.plugins))
+    )
     found = scan_now(sources)
-    settings = options.layered.settings if options.layered is not None else Settings()
+    settings = options.resolved.layered.settings if options.resolved.layered is not None else Settings()
     memory = (
         Memory(sources.root, clock=options.clock, session=session, trusted=trusted) if settings.memory.enabled else None
     )
@@ -119,8 +121,8 @@ def listed(place: InstructionInputs, found: Found, memory: Memory | None, *, han
     )
 
 
-def _plugins(options: Options, folder: Path) -> "Loaded | NoPlugins":
-    layered = options.layered
+def _plugins(options: ResolvedOptions, folder: Path) -> "Loaded | NoPlugins":
+    layered = options.resolved.layered
     said = [file.text.content for file in layered.files if file.text is not None] if layered is not None else []
     if layered is None or not any(words in content for content in said for words in _ABOUT_PLUGINS):
         return NoPlugins()
@@ -133,7 +135,7 @@ def _folders(plugin: "Plugin") -> PluginFolders:
     return plugin_folders(plugin, str(data_dir() / "plugins" / "data" / plugin.id))
 
 
-def _appended(options: Options, plugins: "Iterable[Plugin]") -> str:
+def _appended(options: ResolvedOptions, plugins: "Iterable[Plugin]") -> str:
     told = (plugin.instructions for plugin in plugins)
     return "\n\n".join(filter(None, (*told, options.append_system_prompt)))
 

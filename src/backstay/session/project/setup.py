@@ -13,7 +13,7 @@ from backstay.logic.state.prompt_variables import filled_in
 from backstay.permissions.call_site import CallSite
 from backstay.sandbox.folders import data_dir
 from backstay.session.open import Prepared
-from backstay.session.options import Options
+from backstay.session.options import ResolvedOptions
 from backstay.session.project.context import ProjectContext
 from backstay.session.toolbox import StoredOutputs
 from backstay.vocab.rules import Rule
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def find_kit(
-    options: Options,
+    options: ResolvedOptions,
     prepared: Prepared,
     facts: Mapping[str, ModelFacts],
     call_site: CallSite,
@@ -33,7 +33,7 @@ async def find_kit(
     stack: AsyncExitStack,
 ) -> ProjectContext | None:
     """Look around, and connect to what was found. None for a session that has all it needs from whoever opens it."""
-    if options.bare or options.only_tools or options.parent:
+    if options.bare or options.only_tools or options.lineage.parent:
         return None
     added = filled_in(options.append_system_prompt, prepared.variables)
     look = partial(
@@ -48,12 +48,12 @@ async def find_kit(
     around = await anyio.to_thread.run_sync(look)
     servers, notes = await _servers(options, around, call_site, outputs, stack)
     kit = ProjectContext(around, servers=servers, notes=notes)
-    if (layered := options.layered) is not None:
+    if (layered := options.resolved.layered) is not None:
         kit.of_settings = (*layered.warnings, *filter(None, (layered.notice,)))
     return kit
 
 
-def with_kit(options: Options, kit: ProjectContext | None) -> Options:
+def with_kit(options: ResolvedOptions, kit: ProjectContext | None) -> ResolvedOptions:
     """`options` with the rules and hooks that come of a kit. A plugin denies and asks; skills of a trusted place may be used."""
     if kit is None:
         return options
@@ -61,7 +61,7 @@ def with_kit(options: Options, kit: ProjectContext | None) -> Options:
     return replace(
         options,
         rules=(*options.rules, *kit.plugin_rules(), *skills),
-        hook_specs=(*options.hook_specs, *kit.plugin_hooks()),
+        resolved=replace(options.resolved, hooks=(*options.resolved.hooks, *kit.plugin_hooks())),
         compact_instructions=options.compact_instructions or kit.instructions.compact_instructions,
     )
 
@@ -71,7 +71,7 @@ def forking(kit: ProjectContext | None) -> frozenset[str]:
     return frozenset(each.name for each in kit.found.for_model if each.fork) if kit is not None else frozenset()
 
 
-def _look(options: Options, **about: Any) -> "Discovery":  # Any: the keywords of `discover`, which checks them
+def _look(options: ResolvedOptions, **about: Any) -> "Discovery":  # Any: the keywords of `discover`, which checks them
     from backstay.session.project.discover import discover  # noqa: PLC0415 - much to load; here it loads beside the loop
 
     return discover(options, **about)
@@ -84,10 +84,10 @@ def _may_use(skill: str) -> tuple[Rule, ...]:
 
 
 async def _servers(
-    options: Options, around: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
+    options: ResolvedOptions, around: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """The MCP servers, connected as far as they answer."""
-    if options.layered is None:
+    if options.resolved.layered is None:
         return None, ()
     from backstay.mcp.config.files import PluginServers, ServersPlace, read_servers  # noqa: PLC0415 - few have servers
     from backstay.mcp.config.start import JudgedPrograms, may_start  # noqa: PLC0415 - likewise
@@ -97,11 +97,13 @@ async def _servers(
         for each in around.plugins.plugins
         if each.mcp_servers_raw
     ]
-    place = ServersPlace(layered=options.layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.keys)
+    place = ServersPlace(
+        layered=options.resolved.layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.resolved.keys
+    )
     found = await anyio.to_thread.run_sync(read_servers, place)
     held = (f"The MCP server {each.name!r} of {each.place} is not used: {each.why}" for each in found.held_back)
-    own = own_runs(options.layered.trust, call_site.cwd)
-    specs, waiting = await anyio.to_thread.run_sync(may_start, found.specs, options.held_hooks, own)
+    own = own_runs(options.resolved.layered.trust, call_site.cwd)
+    specs, waiting = await anyio.to_thread.run_sync(may_start, found.specs, options.resolved.held_hooks, own)
     notes = (*found.problems, *found.warnings, *held, *waiting)
     if not specs:
         return None, notes

@@ -16,7 +16,7 @@ from backstay.runtime.services import OpenChild, ReportSpending, Services, fetch
 from backstay.session.limits import without_budget_questions
 from backstay.session.model_pool import childs_model
 from backstay.session.open import implied_scope
-from backstay.session.options import Options
+from backstay.session.options import Lineage, Options, ResolvedOptions
 from backstay.session.session import Session
 from backstay.session.subagents.fork_plan import SubagentPlan, SubagentPlans
 from backstay.session.toolbox import Toolbox
@@ -29,7 +29,7 @@ from backstay.vocab.specs import FsScope
 Open = Callable[[Options], AbstractAsyncContextManager[Session]]
 
 
-def agent_runner(options: Options, hands: Toolbox, services: Services, open_with: Open) -> RunAgent:
+def agent_runner(options: ResolvedOptions, hands: Toolbox, services: Services, open_with: Open) -> RunAgent:
     """Lets a child that can only look around answer for a hook. It is kept nowhere."""
 
     async def answer(prompt: str, hook: AgentHook) -> str:
@@ -46,12 +46,11 @@ def agent_runner(options: Options, hands: Toolbox, services: Services, open_with
             only_tools=True,
             permission_mode="plan",
             fs_scope=services.progress.scope,
-            taint=tuple(sorted(services.progress.grants.taint)),
             parameters={},
             max_rounds=hook.max_turns,
             hooks=(),
-            hook_specs=(),
-            parent=services.session,
+            resolved=replace(options.resolved, hooks=()),
+            lineage=_lineage(services),
             machine=None,
             owner=None,
             asker=None,
@@ -63,7 +62,7 @@ def agent_runner(options: Options, hands: Toolbox, services: Services, open_with
     return answer
 
 
-def child_opener(options: Options, store: EventStore, forks: SubagentPlans, open_with: Open) -> OpenChild:
+def child_opener(options: ResolvedOptions, store: EventStore, forks: SubagentPlans, open_with: Open) -> OpenChild:
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
     async def open_child(
@@ -82,18 +81,20 @@ def child_opener(options: Options, store: EventStore, forks: SubagentPlans, open
             model=await childs_model(_model(fork, options, services), started, services),
             permission_mode=services.mode,
             rules=services.policy.rules,
-            strictest_mode=services.policy.strictest_mode,
-            bypass_forbidden=services.policy.bypass_forbidden,
+            resolved=replace(
+                options.resolved,
+                strictest_mode=services.policy.strictest_mode,
+                bypass_forbidden=services.policy.bypass_forbidden,
+            ),
+            lineage=_lineage(services),
             fs_scope=_scope(services),
             tools=[each for each in options.tools or () if not each.spec.child],
             tool_names=fork.names(services.tools.specs()) if fork.narrows or options.tool_names is not None else None,
             system_prompt=services.instructions,
             append_system_prompt="",
-            parent=services.session,
             machine=None,
             extensions=(),
             owner=None,
-            taint=tuple(sorted(services.progress.grants.taint)),
             **_share(started, options),
         )
         opened: list[Session] = []
@@ -106,13 +107,17 @@ def child_opener(options: Options, store: EventStore, forks: SubagentPlans, open
     return open_child
 
 
+def _lineage(services: Services) -> Lineage:
+    return Lineage(parent=services.session, taint=tuple(sorted(services.progress.grants.taint)))
+
+
 def _scope(services: Services) -> FsScope | None:
     """The scope of a child: none where its mode implies what its parent's implied, so that it ends with the opening there too."""
     progress = services.progress
     return None if progress.scope_implied and progress.scope == implied_scope(services.mode) else progress.scope
 
 
-def _model(fork: SubagentPlan, options: Options, services: Services) -> str | Model:
+def _model(fork: SubagentPlan, options: ResolvedOptions, services: Services) -> str | Model:
     """What answers in a child: what its skill or agent wants, else what answers its parent."""
     if not fork.model:
         return options.model or services.progress.model
@@ -131,7 +136,7 @@ async def _asked_before(store: EventStore, started: ChildStarted) -> str | None:
     return None
 
 
-def _share(started: ChildStarted, options: Options) -> dict[str, Any]:
+def _share(started: ChildStarted, options: ResolvedOptions) -> dict[str, Any]:
     """What a child may spend. Nobody is asked for more in the middle of it: it waits, and its parent asks."""
     share = msgspec.convert(started.budget, BudgetSet) if started.budget else BudgetSet(limit=None)
     return {
