@@ -56,7 +56,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     memory 14
 
-    plugins 16
+    plugins 14
 
     ports.py 1
 

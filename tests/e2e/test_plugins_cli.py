@@ -281,7 +281,7 @@ def test_help_has_examples_for_the_group(door: Door) -> None:
     ran = door.run("plugins", "--help")
 
     assert (ran.code, "backstay plugins marketplace add OWNER/REPO" in ran.out) == (0, True)
-    assert "backstay plugins install pypi:acme-reviewer" in door.run("plugins", "install", "--help").out
+    assert "backstay plugins install ./acme-1.0.whl" in door.run("plugins", "install", "--help").out
 
 
 def test_a_plugins_skill_allows_its_own_commands_nothing(door: Door, tmp_path: Path) -> None:

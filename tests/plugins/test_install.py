@@ -16,7 +16,6 @@ from backstay.plugins.ids import PluginId
 from backstay.plugins.install.fetch import Reach
 from backstay.plugins.install.git import fetch_commit
 from backstay.plugins.install.install import install, staging, uninstall
-from backstay.plugins.install.package_index import Web, find_wheel
 from backstay.plugins.install.sources import (
     ArchiveSource,
     FolderSource,
@@ -30,7 +29,6 @@ from backstay.plugins.installed import Installed, InstalledPlugins
 from backstay.plugins.load import Loaded, load_plugins
 from backstay.plugins.marketplace import MarketplaceBook
 from backstay.plugins.tree import tree_digest
-from backstay.providers.local.sources import PipSettings
 from backstay.vocab.errors import EgressRefused, UserError
 from tests.plugins.host import Host, hosting
 from tests.plugins.shop import bare, git, marketplace, plugin, repository, tarred, write, zipped
@@ -40,8 +38,6 @@ from tests.plugins.shop import bare, git, marketplace, plugin, repository, tarre
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     with hosting() as host:
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        monkeypatch.setenv("PIP_INDEX_URL", f"{host.url}/simple")
-        monkeypatch.setenv("npm_config_registry", f"{host.url}/npm")
         yield host
 
 
@@ -330,70 +326,48 @@ async def test_an_archive_of_this_machine_or_of_a_host_is_installed_and_its_hash
         await put(tmp_path / "data", ArchiveSource(url=f"{host.url}/gone.zip"))
 
 
-@pytest.mark.parametrize("html", [False, True])
-async def test_a_wheel_of_the_python_index_is_taken_with_its_hash_and_never_run(
-    tmp_path: Path, host: Host, html: bool
-) -> None:
-    evil = {"acme_reviewer/__init__.py": "raise SystemExit('imported')", "setup.py": "raise SystemExit('run')"}
-    wheels = []
-    for version in ("1.9.0", "1.10.0", "2.0.0rc1"):
-        folder = write(plugin(tmp_path / version / "acme_reviewer/plugin", version=version), {})
-        write(tmp_path / version, evil)
-        name = f"acme_reviewer-{version}-py3-none-any.whl"
-        wheels.append((name, zipped(folder.parents[1], tmp_path / name).read_bytes()))
-    host.wheels("acme-reviewer", *wheels, html=html)
-    host.pages["/simple/sdist-only/"] = ("text/html", b'<a href="/files/sdist-only-1.0.tar.gz">x</a>')
+async def test_a_wheel_and_a_tarball_of_npm_are_archives_whose_one_plugin_is_installed(tmp_path: Path) -> None:
+    write(plugin(tmp_path / "w/acme_reviewer/plugin"), {})
+    write(
+        tmp_path / "w",
+        {"acme_reviewer/__init__.py": "raise SystemExit('imported')", "acme_reviewer-1.dist-info/METADATA": "x"},
+    )
+    wheel = zipped(tmp_path / "w", tmp_path / "acme_reviewer-1-py3-none-any.whl")
+    tarball = tarred(plugin(tmp_path / "n", version="3.1.0"), tmp_path / "acme-reviewer-3.1.0.tgz", "package")
 
-    assert (await put(tmp_path / "data", PythonSource(package="Acme_Reviewer"))).version == "1.10.0"
-    assert (await put(tmp_path / "data", PythonSource(package="acme.reviewer", version="1.9.0"))).version == "1.9.0"
-    with pytest.raises(UserError, match="Only wheels are taken"):
-        await put(tmp_path / "data", PythonSource(package="sdist-only"))
-    with pytest.raises(UserError, match="was not found"):
-        await put(tmp_path / "data", PythonSource(package="gone"))
-    host.pages["/files/acme_reviewer-1.10.0-py3-none-any.whl"] = ("application/zip", wheels[0][1])
-    with pytest.raises(UserError, match="SHA-256"):
-        await put(tmp_path / "data", PythonSource(package="acme-reviewer"))
-
-
-async def test_an_index_that_gives_no_hash_or_nonsense_is_refused(tmp_path: Path, host: Host) -> None:
-    host.wheels("x", ("x-1.0-py3-none-any.whl", b"PK"), hashed=False)
-    settings = PipSettings(indexes=(f"{host.url}/simple",))
-    with pytest.raises(UserError, match="gives no SHA-256"):
-        await find_wheel(PythonSource(package="x"), Web(), settings)
-    for content in (b"", b"{", b"[]", b'{"files": [{"filename": "x-1-py3-none-any.whl", "url": "http://[x/"}]}'):
-        host.put("/simple/x/", content, "application/vnd.pypi.simple.v1+json")
-        with pytest.raises(UserError, match="was not found"):
-            await find_wheel(PythonSource(package="x"), Web(), settings)
-    with pytest.raises(UserError, match="pip has no index here"):
-        await find_wheel(PythonSource(package="x"), Web(), PipSettings(indexes=()))
-
-
-async def test_a_tarball_of_the_npm_registry_is_taken_with_its_hash(tmp_path: Path, host: Host) -> None:
-    content = tarred(plugin(tmp_path / "p", version="3.1.0"), tmp_path / "p.tgz", "package").read_bytes()
-    host.npm("@acme/reviewer", "3.1.0", content)
-
-    record = await put(tmp_path / "data", NpmSource(package="@acme/reviewer"))
-
-    assert (record.version, record.source) == ("3.1.0", NpmSource(package="@acme/reviewer"))
-    host.npm("@acme/reviewer", "3.1.0", content + b"x", integrity=f"sha512-{'A' * 86}==")
-    with pytest.raises(UserError, match="not what its registry promised"):
-        await put(tmp_path / "data", NpmSource(package="@acme/reviewer", version="3.1.0"))
-    host.npm("@acme/reviewer", "3.1.0", content, integrity="sha1-abc")
-    with pytest.raises(UserError, match="gives no sha512"):
-        await put(tmp_path / "data", NpmSource(package="@acme/reviewer"))
-    host.put("/npm/@acme%2Freviewer/latest", b"<html>", "text/html")
-    with pytest.raises(UserError, match="did not answer as a registry does"):
-        await put(tmp_path / "data", NpmSource(package="@acme/reviewer"))
-
-
-async def test_a_package_without_a_plugin_or_with_two_is_refused(tmp_path: Path, host: Host) -> None:
+    assert (await put(tmp_path / "data", ArchiveSource(url=str(wheel)))).version == "1.9.0"
+    assert (await put(tmp_path / "data", ArchiveSource(url=str(tarball)))).version == "3.1.0"
     for name, folders in (("none", ()), ("two", ("a", "b"))):
         folder = write(tmp_path / name, {"README": "x"})
         for each in folders:
             bare(folder / each)
-        host.npm(name, "1.0.0", tarred(folder, tmp_path / f"{name}.tgz", "package").read_bytes())
         with pytest.raises(UserError, match=r"holds (no|2) plugins"):
-            await put(tmp_path / "data", NpmSource(package=name))
+            await put(tmp_path / "data", ArchiveSource(url=str(zipped(folder, tmp_path / f"{name}.zip"))))
+
+
+@pytest.mark.parametrize(
+    ("source", "command"),
+    [
+        (PythonSource(package="acme", version="1.2"), "pip download --no-deps acme==1.2"),
+        (NpmSource(package="@acme/tools", version="1.2.3"), "npm pack @acme/tools@1.2.3"),
+    ],
+)
+async def test_nothing_is_fetched_from_an_index_and_what_to_do_is_said(
+    tmp_path: Path, source: Source, command: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        await put(tmp_path / "data", source)
+
+    assert command in str(caught.value)
+    assert "backstay plugins install ./FILE" in str(caught.value)
+
+
+async def test_a_plugin_that_once_came_from_an_index_is_still_loaded(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    record = await put(data, FolderSource(path=str(bare(tmp_path / "b"))))
+    InstalledPlugins(data).add(PluginId("bare", "direct"), replace(record, source=NpmSource(package="bare")))
+
+    assert [each.name for each in load(data, "bare").plugins] == ["bare"]
 
 
 async def test_a_marketplace_at_an_address_reaches_its_own_host_and_no_other_private_one(

@@ -43,7 +43,7 @@ def command() -> None:
     \b
     backstay plugins search review
     backstay plugins install NAME@MARKETPLACE
-    backstay plugins install ./folder        or OWNER/REPO, an address, pypi:NAME, npm:NAME
+    backstay plugins install ./folder        or an archive, OWNER/REPO, an address
     backstay plugins marketplace add OWNER/REPO
 
     Nothing of a plugin runs before it was shown and somebody said yes, and it runs only as long as its files are what was shown.
@@ -166,9 +166,9 @@ def install(cwd: Path, what: str, scope: "Scope", yes: bool, as_json: bool) -> i
 
     \b
     backstay plugins install reviewer@acme         of a marketplace
-    backstay plugins install ./my-plugin           a folder, or a .zip or .tar.gz file
+    backstay plugins install ./my-plugin           a folder
     backstay plugins install acme/reviewer#v1.2    a git repository
-    backstay plugins install pypi:acme-reviewer    a wheel of the Python index, or npm:@acme/reviewer
+    backstay plugins install ./acme-1.0.whl        an archive: .zip, .tar.gz, .tgz, .whl
     """
 
     async def work() -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from backstay.plugins.plugin import PLACE
 from backstay.plugins.tree import LIMITS, TreeLimits
 from backstay.vocab.errors import UserError
 
@@ -202,3 +203,24 @@ def single_folder(folder: Path) -> Path:
     entries: Iterator[Path] = folder.iterdir()
     found = list(entries)
     return found[0] if len(found) == 1 and found[0].is_dir() and not found[0].is_symlink() else folder
+
+
+_DEEPEST: Final = 4
+
+
+def plugin_in(folder: Path) -> Path:
+    """The folder in an unpacked package that is the plugin. Raise `UserError` unless there is exactly one."""
+    found = sorted({manifest.parent.parent for manifest in _manifests(folder, 0)})
+    if len(found) != 1:
+        raise UserError(f"The package holds {len(found) or 'no'} plugins; it must have one {PLACE}.")
+    return found[0]
+
+
+def _manifests(folder: Path, depth: int) -> Iterator[Path]:
+    if (folder / PLACE).is_file():
+        yield folder / PLACE
+        return
+    if depth < _DEEPEST:
+        for each in sorted(folder.iterdir()):
+            if each.is_dir() and not each.is_symlink() and each.name != "node_modules":
+                yield from _manifests(each, depth + 1)

@@ -1,20 +1,22 @@
 """Brings a source into a folder of ours, whatever kind of source it is."""
 
+import hashlib
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, assert_never
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
+import httpx
 from msgspec import Struct
 
 from backstay.plugins.install.archive import single_folder, unpack
 from backstay.plugins.install.git import fetch_commit
-from backstay.plugins.install.package_index import Package, Web, check_public, find_tarball, find_wheel, plugin_in
 from backstay.plugins.install.sources import (
     ArchiveSource,
     FolderSource,
@@ -27,8 +29,84 @@ from backstay.plugins.install.sources import (
 from backstay.plugins.plugin import contained
 from backstay.plugins.tree import remove_tree
 from backstay.providers.local.download import sha256_of
+from backstay.providers.local.sources import pip_settings, trust
+from backstay.sandbox.egress import Egress, EgressLimits
 from backstay.system.files import make_folder
 from backstay.vocab.errors import UserError
+
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes that one answer may have."""
+LARGEST_PAGE: Final = 16 * 1024 * 1024
+"""Bytes that an answer that is kept in memory may have."""
+_TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
+_FAILURES: Final = (httpx.HTTPError, httpx.InvalidURL)
+
+
+class Web:
+    """The way out. `guarded`: addresses come from a stranger, so only public ones are asked, and those of `own` hosts."""
+
+    def __init__(self, *, guarded: bool = False, own: Sequence[str] = ()) -> None:
+        self.guarded = guarded
+        self._own = tuple(own)
+
+    def beside(self, url: str) -> "Web":
+        """The way out for addresses that a file at `url` names: public ones, and the file's own host."""
+        parts = urlsplit(url)
+        own = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        return Web(guarded=True, own=(own,) if parts.hostname and not self.guarded else ())
+
+    async def page(self, url: str, *, accept: str = "*/*", largest: int = LARGEST_PAGE) -> tuple[bytes, str, str]:
+        """What an address has, its type, and where it was found in the end."""
+        found = bytearray()
+        async with self._answer(url, accept) as answer:
+            async for piece in answer.aiter_bytes():
+                found += piece
+                if len(found) > largest:
+                    raise UserError(f"{_host(url)} sent more than {largest // 1024**2} MiB. It is refused.")
+            return bytes(found), answer.headers.get("content-type", ""), str(answer.url)
+
+    async def download(self, url: str, target: Path, *, sha256: str = "") -> None:
+        """Download a file to `target`. Raise `UserError`, and keep nothing, when its SHA-256 is not the one that is given."""
+        content, _, _ = await self.page(url, largest=LARGEST)
+        found = hashlib.sha256(content).hexdigest()
+        if sha256 and found != sha256:
+            raise UserError(f"What came from {url!r} has the SHA-256 {found}, not {sha256}. It is refused.")
+        await anyio.Path(target).write_bytes(content)
+
+    @asynccontextmanager
+    async def _answer(self, url: str, accept: str) -> AsyncIterator[httpx.Response]:
+        try:
+            async with (
+                self._client() as client,
+                client.stream("GET", url, headers={"accept": accept, "accept-encoding": "identity"}) as answer,
+            ):
+                if answer.status_code != httpx.codes.OK:
+                    raise UserError(f"{_host(url)} answered {answer.status_code} for {url!r}.")
+                yield answer
+        except _FAILURES as exc:
+            raise UserError(f"{url!r} cannot be fetched: {str(exc) or type(exc).__name__}.") from exc
+
+    def _client(self) -> httpx.AsyncClient:
+        if self.guarded:
+            limits = EgressLimits(body_s=300.0, body_bytes=LARGEST)
+            return Egress(limits=limits, allow_private=self._own).client(follow_redirects=True)
+        return httpx.AsyncClient(follow_redirects=True, timeout=_TIMEOUT, verify=trust(pip_settings().cert))
+
+
+async def check_public(url: str) -> None:
+    """Raise `UserError` when a repository that a stranger names is at an address that is not public."""
+    parts = urlsplit(url) if "://" in url else urlsplit(f"ssh://{url.replace(':', '/', 1)}")
+    if parts.scheme == "file" or not parts.hostname:
+        return
+    try:
+        await Egress(allow_ports=(22, parts.port or 22)).admit(parts.hostname, parts.port or 443)
+    except httpx.HTTPError as exc:
+        raise UserError(f"{url!r} cannot be reached: {exc}") from exc
+
+
+def _host(url: str) -> str:
+    return repr(urlsplit(url).hostname or url)
+
 
 _LEFT_BEHIND_S: Final = 86_400
 """A room this old was left behind by a process that died."""
@@ -40,8 +118,6 @@ class Fetched(Struct, frozen=True, kw_only=True):
     folder: Path
     commit: str = ""
     """Of a repository."""
-    version: str = ""
-    """Of a package, as its index says."""
 
 
 class Reach(Struct, frozen=True, kw_only=True):
@@ -84,12 +160,13 @@ async def fetch(source: Source, room: Path, reach: Reach) -> Fetched:
             archive = await _archive(source, room, reach)
             await anyio.to_thread.run_sync(unpack, archive, room / "unpacked")
             return Fetched(folder=await anyio.to_thread.run_sync(single_folder, room / "unpacked"))
-        case PythonSource():
-            wheel = await find_wheel(source, Web())
-            return await _unpacked(wheel, room, Web())
-        case NpmSource():
-            web = reach.web if source.registry else Web()  # the registry of this machine is as good as typed
-            return await _unpacked(await find_tarball(source, web), room, web)
+        case PythonSource() | NpmSource():
+            command = "pip download --no-deps" if isinstance(source, PythonSource) else "npm pack"
+            package = str(source).partition(":")[2]
+            raise UserError(
+                f"Nothing is fetched from package indexes. Download {package!r} yourself (`{command} {package}`), look at it, "
+                "and install the file: `backstay plugins install ./FILE`."
+            )
         case UrlSource():
             raise UserError(
                 f"{source.url!r} is the file of a marketplace, not a plugin. Add it: backstay plugins marketplace add"
@@ -131,10 +208,3 @@ async def _archive(source: ArchiveSource, room: Path, reach: Reach) -> Path:
     target = room / "archive"
     await reach.web.download(source.url, target, sha256=source.sha256)
     return target
-
-
-async def _unpacked(package: Package, room: Path, web: Web) -> Fetched:
-    target = room / "package"
-    await web.download(package.url, target, sha256=package.sha256, integrity=package.integrity)
-    await anyio.to_thread.run_sync(unpack, target, room / "unpacked")
-    return Fetched(folder=await anyio.to_thread.run_sync(plugin_in, room / "unpacked"), version=package.version)

@@ -14,8 +14,9 @@ from backstay.config.private_file import alone
 from backstay.config.trust.inventory import hook_words, server_words
 from backstay.logic.state.content import replace_surrogates
 from backstay.plugins.ids import DIRECT, PluginId, check_version
+from backstay.plugins.install.archive import plugin_in
 from backstay.plugins.install.fetch import Fetched, Reach, fetch, room_in
-from backstay.plugins.install.sources import Source
+from backstay.plugins.install.sources import ArchiveSource, Source
 from backstay.plugins.installed import Installed, InstalledPlugins, Scope
 from backstay.plugins.marketplace import MarketplaceEntry
 from backstay.plugins.plugin import PLACE, Plugin, read_object, read_plugin
@@ -186,7 +187,8 @@ def _sweep(book: InstalledPlugins, plugin: PluginId, versions: set[str]) -> None
 
 def _staged(fetched: Fetched, tree: Path, source: Source, entry: MarketplaceEntry | None) -> Staged:
     try:
-        copy_tree(fetched.folder, tree)
+        packed = entry is None and isinstance(source, ArchiveSource) and not (fetched.folder / PLACE).is_file()
+        copy_tree(plugin_in(fetched.folder) if packed else fetched.folder, tree)
         if entry is not None:
             _complete(tree, entry)
         plugin = read_plugin(tree, name=entry.name if entry else "", marketplace=entry.marketplace if entry else DIRECT)
@@ -196,9 +198,7 @@ def _staged(fetched: Fetched, tree: Path, source: Source, entry: MarketplaceEntr
     if plugin.unfit:
         shown = " ".join(plugin.unfit).replace(f"{tree}/", "")
         raise UserError(f"The plugin {plugin.name!r} is refused: {shown}")
-    version = (
-        plugin.version or (entry.version if entry else "") or fetched.version or fetched.commit[:12] or digest[:12]
-    )
+    version = plugin.version or (entry.version if entry else "") or fetched.commit[:12] or digest[:12]
     return Staged(
         id=PluginId(plugin.name, plugin.marketplace),
         version=check_version(version, plugin.name),

@@ -55,7 +55,7 @@ class UrlSource(msgspec.Struct, frozen=True, kw_only=True, tag_field="source", t
 
 
 class PythonSource(msgspec.Struct, frozen=True, kw_only=True, tag_field="source", tag="pypi"):
-    """A wheel of the Python package index that pip uses on this machine."""
+    """A package of the Python index. It is not fetched; its wheel can be installed as an archive."""
 
     package: str
     version: str = ""
@@ -65,11 +65,10 @@ class PythonSource(msgspec.Struct, frozen=True, kw_only=True, tag_field="source"
 
 
 class NpmSource(msgspec.Struct, frozen=True, kw_only=True, tag_field="source", tag="npm"):
-    """A package of the npm registry."""
+    """A package of the npm registry. It is not fetched; its tarball can be installed as an archive."""
 
     package: str
     version: str = ""
-    registry: str = ""
 
     def __str__(self) -> str:
         return f"npm:{self.package}{f'@{self.version}' if self.version else ''}"
@@ -82,9 +81,8 @@ _GITHUB: Final = re.compile(rf"(?:github:)?({_REPO}?)(?:\.git)?(?:[#@]([\w./-]+)
 _SCP: Final = re.compile(r"[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:(?!/?-)[\w./~-]+")
 _REF: Final = re.compile(r"[A-Za-z0-9_](?:[\w./+@-]*[\w+])?")
 _SHA: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_PYTHON: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-_NPM: Final = re.compile(r"(?:@[a-z0-9~-][a-z0-9._~-]{0,99}/)?[a-z0-9~-][a-z0-9._~-]{0,99}")
-_EXACT: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+!-]{0,62}[A-Za-z0-9])?")
+_PACKAGE: Final = re.compile(r"(?:@[a-z0-9][a-z0-9._~-]{0,99}/)?[A-Za-z0-9][A-Za-z0-9._~-]{0,99}")
+_EXACT: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._+!-]{0,62}[A-Za-z0-9])?)?")
 ARCHIVES: Final = (".zip", ".tar.gz", ".tgz", ".whl")
 """How the names of archives end."""
 _FORGES: Final = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
@@ -93,13 +91,10 @@ _FORGES: Final = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
 def source_of(text: str, cwd: Path) -> Source:
     """The source that a person means; a folder is written with `./`, `/` or `~` in front. Raise `UserError` when it can be none."""
     kind, sign, rest = text.partition(":")
-    if kind == "pypi" and sign:
-        package, _, version = rest.partition("==")
-        return python_source(package, version)
-    if kind == "npm" and sign:
-        at = rest.rfind("@")
-        package, version = (rest[:at], rest[at + 1 :]) if at > 0 else (rest, "")
-        return npm_source(package, version)
+    if kind in ("pypi", "npm") and sign:
+        package, _, version = rest.partition("==") if kind == "pypi" else rest.rpartition("@")
+        unversioned = kind == "npm" and not package
+        return _package_source(kind, rest if unversioned else package, "" if unversioned else version)
     path = _expanded(text) if "\0" not in text and not sign else None
     if path is not None and (text.startswith((".", "/", "~")) or text.endswith(ARCHIVES)):
         return _on_disk(text, (cwd / path).absolute())
@@ -110,9 +105,7 @@ def source_of(text: str, cwd: Path) -> Source:
         return git_source(url, ref)
     if found := _GITHUB.fullmatch(text):
         return git_source(f"https://github.com/{found[1]}.git", found[2] or "")
-    raise UserError(
-        f"{text!r} is no source. Use a folder, an archive, OWNER/REPO, the address of a git repository, pypi:NAME or npm:NAME."
-    )
+    raise UserError(f"{text!r} is no source. Use a folder, an archive, OWNER/REPO or the address of a git repository.")
 
 
 def git_source(url: str, ref: str = "", sha: str = "", path: str = "", *, local: bool = True) -> GitSource:
@@ -126,22 +119,6 @@ def git_source(url: str, ref: str = "", sha: str = "", path: str = "", *, local:
     if sha and not _SHA.fullmatch(sha):
         raise UserError(f"{sha!r} is not a whole commit id. Give all 40 digits.")
     return GitSource(url=url, ref=ref, sha=sha, path=path)
-
-
-def python_source(package: str, version: str = "") -> PythonSource:
-    """A package of the Python index. Raise `UserError` when it cannot be the name or the version of one."""
-    if not _PYTHON.fullmatch(package):
-        raise UserError(f"{package!r} cannot name a Python package.")
-    return PythonSource(package=package, version=_exact(version, package))
-
-
-def npm_source(package: str, version: str = "", registry: str = "") -> NpmSource:
-    """A package of the npm registry. Raise `UserError` when it cannot be the name or the version of one."""
-    if not _NPM.fullmatch(package) or ".." in package:
-        raise UserError(f"{package!r} cannot name an npm package.")
-    if registry:
-        check_url(registry, ("https", "http"))
-    return NpmSource(package=package, version=_exact(version, package), registry=registry.rstrip("/"))
 
 
 def archive_source(url: str, sha256: str = "") -> ArchiveSource:
@@ -190,7 +167,6 @@ class EntrySource(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     package: str = ""
     version: str = ""
-    registry: str = ""
     sha256: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
@@ -205,9 +181,9 @@ def entry_source(said: EntrySource, *, local: bool) -> Source:
         case "url" | "git" | "git-subdir":
             return git_source(said.url, said.ref, said.sha, said.path, local=local)
         case "npm":
-            return npm_source(said.package, said.version, said.registry)
+            return _package_source("npm", said.package, said.version)
         case "pip" | "pypi":
-            return python_source(said.package, said.version)
+            return _package_source("pypi", said.package, said.version)
         case "archive":
             return archive_source(said.url, said.sha256)
         case "command":
@@ -216,10 +192,17 @@ def entry_source(said: EntrySource, *, local: bool) -> Source:
             raise UserError(f"{other!r} is not a source that is known here.")
 
 
-def _exact(version: str, package: str) -> str:
-    if version and version != "latest" and not _EXACT.fullmatch(version):
-        raise UserError(f"{version!r} is not one version of {package!r}. Give an exact one, like 1.2.0.")
-    return "" if version == "latest" else version
+def _package_source(kind: str, package: str, version: str) -> Source:
+    version = "" if version == "latest" else version
+    if not _PACKAGE.fullmatch(package) or ".." in package or not _EXACT.fullmatch(version):
+        raise UserError(
+            f"{kind}: {package!r} with the version {version!r} cannot be a package. Write a name and an exact version."
+        )
+    return (
+        PythonSource(package=package, version=version)
+        if kind == "pypi"
+        else NpmSource(package=package, version=version)
+    )
 
 
 def _expanded(text: str) -> Path:
