@@ -102,7 +102,7 @@ class _Context:
         self.links: dict[str, str] = {}
         self.confinement: Confinement | None = None
 
-    def seen(self, path: str) -> str:
+    def version_of(self, path: str) -> str:
         """Nothing was."""
         return ""
 

@@ -3,7 +3,7 @@
 import anyio
 
 from backstay import open_session, open_store
-from backstay.logic.compaction import apply, framed, plan, state_after
+from backstay.logic.compaction import apply, frame_summary, plan, state_after
 from backstay.ports import Answer, ModelReply, ModelRequest, Question
 from backstay.session.subagents.tool import child_tool
 from backstay.system.machine import SystemClock
@@ -38,7 +38,7 @@ def compacted(messages: list[SessionMessage], before: Compacted | None, number: 
     chosen = plan(messages, before, used=20_000, window=20_000, overhead=100, ratio=1.0, turn=turn)
     assert chosen is not None
     event = state_after(chosen, Text(text="notes"), "auto")
-    messages[:] = apply(event, said(number, "user", *framed(event)), messages)
+    messages[:] = apply(event, said(number, "user", *frame_summary(event)), messages)
     return event
 
 

@@ -52,21 +52,15 @@ PARTICIPLES_LEFT: Final = dict(
 
     instructions 17
 
-    logic 104
-
     memory 14
 
     plugins 14
 
-    ports.py 1
-
     providers 55
-
-    runtime 5
 
     secrets 2
 
-    session 33
+    session 32
 
     skills 12
 
@@ -74,9 +68,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     testing 17
 
-    vocab 1
-
-    wire 3
     """.split("\n\n")
 )
 """How many functions of a folder are still named by a participle: numbers that only get smaller, until the line goes."""

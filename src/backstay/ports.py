@@ -281,7 +281,7 @@ class ToolContext(Protocol):
     def confinement(self) -> Confinement | None:
         """What programs are started behind; None for nothing."""
 
-    def seen(self, path: str) -> str:
+    def version_of(self, path: str) -> str:
         """The version of a file (see `FileSeen`) when the session last read or wrote it; empty when it never did. `path` has no links."""
 
     def show(self, text: str) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from backstay.catalog import sessions
 from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack
-from backstay.logic.state.content import cited_blobs, digest
+from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.session.session import Session
 from backstay.stores.owners import this_process
 from backstay.stores.sqlite.store import SqliteStore
@@ -268,7 +268,7 @@ async def _begin_again(folder: Path, source: Path, records: tuple[Recorded, ...]
     """Make a store that holds `records`, as a process that died would have left it."""
     old, new = await SqliteStore.open(source, clock=CLOCK), await SqliteStore.open(folder, clock=CLOCK)
     try:
-        cited = {sha for record in records for sha in cited_blobs(record.event)}
+        cited = {sha for record in records for sha in find_cited_blobs(record.event)}
         blobs = {sha: await old.blob(sha) for sha in sorted(cited)}
         first = records[0].event
         assert isinstance(first, Started)

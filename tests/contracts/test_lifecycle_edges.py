@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import Session, open_session, open_store
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.content import find_cited_blobs
 from backstay.ports import EventStore, Model, Slot
 from backstay.session.extensions import ExtensionContext
 from backstay.stores.sqlite.store import SqliteStore
@@ -84,7 +84,7 @@ async def cut_off(model: Model, last: type[Event], **options: Any) -> EventStore
     log = [r if r.seq > 1 else replace(r, event=replace(r.event, store=cut.identity)) for r in await session.events()]
     end = next(place for place, record in enumerate(log, start=1) if isinstance(record.event, last))
     lease = await cut.lease("s", owner())
-    blobs = {sha: await whole.blob(sha) for record in log[:end] for sha in cited_blobs(record.event)}
+    blobs = {sha: await whole.blob(sha) for record in log[:end] for sha in find_cited_blobs(record.event)}
     await cut.append(lease, 0, log[:end], blobs)
     await cut.release(lease)
     await whole.close()

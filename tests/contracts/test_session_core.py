@@ -20,7 +20,7 @@ from backstay import (
 from backstay.catalog.sessions import record
 from backstay.logic.state.entries import entry_of, is_chat, message_of, messages_for_api
 from backstay.logic.state.retries import Retries
-from backstay.logic.state.session_state import backfilled, record_of, state_of
+from backstay.logic.state.session_state import backfill, record_of, state_of
 from backstay.system.machine import SystemClock
 from backstay.testing.event_loop import run_virtually
 from backstay.vocab.deltas import Notice, TextDelta
@@ -329,9 +329,9 @@ async def test_a_record_without_history_gets_it_from_its_messages_once() -> None
         log = await session.events()
     old = record_of(state_of(session.id, log))
     old = type(old)(**{f: getattr(old, f) for f in old.__struct_fields__ if f != "history"})
-    filled = backfilled(old)
+    filled = backfill(old)
     assert filled.history == tuple(map(entry_of, messages))
-    assert backfilled(filled) is filled
+    assert backfill(filled) is filled
     assert [is_chat(entry) for entry in entries] == [True, True, False]
     assert message_of(entries[0]) == messages[0]
     assert message_of(entries[2]) is None

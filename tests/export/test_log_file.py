@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from backstay import open_session
 from backstay.catalog.load import with_log
 from backstay.export.log_file import Imported, import_log, log_lines
-from backstay.logic.state.content import cited_blobs, digest
+from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.log_copies import is_quiet
 from backstay.logic.state.progress import fold_all
 from backstay.logic.state.session_state import state_of
@@ -160,7 +160,7 @@ def test_every_log_that_a_crash_can_leave_comes_back_the_same(scenario: Scenario
         ).rehearse()
         for length in range(1, len(rehearsal.log) + 1):
             records = rehearsal.log[:length]
-            cited = {sha256 for record in records for sha256 in cited_blobs(record.event)}
+            cited = {sha256 for record in records for sha256 in find_cited_blobs(record.event)}
             await is_the_same(records, {sha256: rehearsal.blobs[sha256] for sha256 in cited})
 
     anyio.run(try_all)

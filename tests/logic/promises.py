@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from backstay.logic.decide.call_gates import judged
+from backstay.logic.decide.call_gates import judge_open_call
 from backstay.logic.state.calls import OpenCall, subject_of
 from backstay.logic.state.progress import Progress, fold
 from backstay.testing.crash.invariants import calls_have_one_result, what_is_refused_never_starts
@@ -128,7 +128,9 @@ def _may_start(road: "Road", p: Progress, call: OpenCall) -> Iterator[str]:
     heard = _heard(road.log, "PreToolUse", subject_of(call))
     if "PreToolUse" in hooks and (heard is None or HUSHED in heard.notes):
         yield f"{call.name} runs, and its hooks were not heard"
-    verdict = judged(replace(p, calls=()), call, spec, road.policy).event  # what others would bring, they answer for
+    verdict = judge_open_call(
+        replace(p, calls=()), call, spec, road.policy
+    ).event  # what others would bring, they answer for
     assert isinstance(verdict, CallJudged)
     if call.phase == "paused" or verdict.decision == "allow":
         return

@@ -27,12 +27,12 @@ def asked(reserved: int) -> ModelAsked:
 
 def test_money_is_set_aside_before_a_call_and_settled_after_it() -> None:
     budget = after(BudgetSet(limit=1_000), asked(300))
-    assert (budget.spent, budget.reserved, budget.left()) == (0, 300, 700)
-    assert after(ModelReplied(parts=(), cost=120), start=budget).left() == 880
-    assert after(ModelFailed(kind="timeout", message="", cost=40), start=budget).left() == 960
-    assert after(ModelFailed(kind="timeout", message=""), start=budget).left() == 1_000
+    assert (budget.spent, budget.reserved, budget.remaining()) == (0, 300, 700)
+    assert after(ModelReplied(parts=(), cost=120), start=budget).remaining() == 880
+    assert after(ModelFailed(kind="timeout", message="", cost=40), start=budget).remaining() == 960
+    assert after(ModelFailed(kind="timeout", message=""), start=budget).remaining() == 1_000
     lost = after(Opened(), start=budget)
-    assert (lost.spent, lost.reserved, lost.left()) == (300, 0, 700)
+    assert (lost.spent, lost.reserved, lost.remaining()) == (300, 0, 700)
     assert after(Opened(), Opened(), start=lost).spent == 300
 
 
@@ -63,7 +63,7 @@ def test_a_child_says_what_it_spent_in_all_and_is_counted_once() -> None:
     )
     assert (budget.spent, budget.share("c"), budget.share("other")) == (300, 1_000, 700)
     budget = after(child(450), child(450), child(100, "d"), start=budget)
-    assert (budget.spent, budget.left()) == (550, 450)
+    assert (budget.spent, budget.remaining()) == (550, 450)
 
 
 def test_a_child_has_no_share_where_nothing_binds() -> None:

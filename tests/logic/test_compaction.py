@@ -8,9 +8,9 @@ from backstay.logic.compaction import (
     HEAD,
     apply,
     chunks,
-    clipped,
+    clip_tokens,
     digest,
-    framed,
+    frame_summary,
     plan,
     question,
     state_after,
@@ -64,7 +64,7 @@ def compact(
     if chosen is None:
         return None
     event = state_after(chosen, Text(text=f"notes {number}"), "auto")
-    frame = message(1000 + number, "user", *framed(event))
+    frame = message(1000 + number, "user", *frame_summary(event))
     return apply(event, frame, messages), event
 
 
@@ -176,7 +176,7 @@ def test_no_mark_of_the_frame_is_left_in_a_summary(text: str, marks: list[str]) 
 
 @given(st.text(max_size=400), st.integers(0, 80))
 def test_a_text_that_is_clipped_fits_and_is_a_beginning(text: str, tokens: int) -> None:
-    short = clipped(text, tokens)
+    short = clip_tokens(text, tokens)
     assert text.startswith(short)
     assert estimate_text(short) <= tokens
 

@@ -99,18 +99,18 @@ def test_the_estimate_is_that_of_the_conversation_after_every_event(story: list[
 
 def test_what_the_provider_counted_is_exact_until_something_is_said() -> None:
     context = after(asked(100), said("x", usage=Usage(input=120, output=30)))
-    assert (context.used(10), context.exact) == (150, True)
+    assert (context.request_tokens(10), context.exact) == (150, True)
     more = after(given_input("a", "some words"), InputTaken(inputs=("a",)), start=context)
     assert not more.exact
-    assert more.used(10) == 150 + int(tokens_of((Text(text="some words"),)) * context.ratio)
+    assert more.request_tokens(10) == 150 + int(tokens_of((Text(text="some words"),)) * context.ratio)
     newest = after(asked(200), said("y", usage=Usage(input=170, output=5)), start=more)
-    assert newest.used(10) == 175  # never a sum
+    assert newest.request_tokens(10) == 175  # never a sum
 
 
 def test_an_estimated_usage_counts_as_none() -> None:
     context = after(asked(100), said("hello", usage=Usage(input=999, output=9, estimated=True)))
     assert (context.counted, context.exact, context.ratio) == (0, False, 1.0)
-    assert context.used(50) == 50 + tokens_of((Text(text="hello"),))
+    assert context.request_tokens(50) == 50 + tokens_of((Text(text="hello"),))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_after_a_jump_no_count_is_about_the_conversation(jump: Event) -> None:
     context = after(asked(100), said("x", usage=Usage(input=1_000)), jump)
     assert (context.counted, context.since, context.guess, context.messages) == (0, 0, 70, 3)
     assert not context.exact
-    assert context.used(30) == int(100 * context.ratio)
+    assert context.request_tokens(30) == int(100 * context.ratio)
 
 
 def test_another_model_has_counted_nothing() -> None:

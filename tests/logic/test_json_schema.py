@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.logic.json_schema import answer_problem, problems, unfenced
+from backstay.logic.json_schema import answer_problem, problems, strip_fence
 
 PERSON = {
     "type": "object",
@@ -85,5 +85,5 @@ def test_what_is_not_known_or_cannot_be_read_is_passed_over() -> None:
 
 
 def test_a_fence_around_json_is_taken_away_and_nothing_else_is() -> None:
-    assert unfenced("```json\n[1]\n```") == "[1]"
-    assert unfenced("text ```json\n[1]\n```") == "text ```json\n[1]\n```"
+    assert strip_fence("```json\n[1]\n```") == "[1]"
+    assert strip_fence("text ```json\n[1]\n```") == "text ```json\n[1]\n```"

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from backstay import tool
 from backstay.catalog import sessions
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.content import find_cited_blobs
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, ModelReply, ModelRequest, ToolContext
 from backstay.providers.recorded import RecordedModel, parse_recorded
@@ -199,7 +199,7 @@ async def cut(store: EventStore, log: Sequence[Recorded]) -> str:
     """A session whose process died after `log`."""
     session = f"cut-{len(log)}"
     first = replace(log[0], event=replace(of(log, Started)[0], session=session))
-    cited = {sha for record in log for sha in cited_blobs(record.event)}
+    cited = {sha for record in log for sha in find_cited_blobs(record.event)}
     lease = await store.lease(session, this_process())
     await store.append(lease, 0, (first, *log[1:]), {sha: await store.blob(sha) for sha in cited})
     await store.release(lease)

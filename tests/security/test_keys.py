@@ -280,7 +280,7 @@ def test_what_a_persons_server_is_given_as_a_secret_is_a_key(house: Path, tmp_pa
 @pytest.mark.parametrize("written", [quote, quote_plus, functools.partial(quote, safe=""), json.dumps])
 def test_a_key_is_recognised_however_an_address_or_json_writes_it(written: Callable[[str], str]) -> None:
     key = "kQ7/corp+Xy 12abZ9=="
-    assert Redactor(exact=(key,)).known(f"at {written(key)} it") in ("at [REDACTED] it", 'at "[REDACTED]" it')
+    assert Redactor(exact=(key,)).mask_known(f"at {written(key)} it") in ("at [REDACTED] it", 'at "[REDACTED]" it')
 
 
 def test_keys_are_not_shown_and_where_one_is_kept_is_none() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.content import find_cited_blobs
 from backstay.stores.sqlite.connection import Access, Db, DbError, Row, Value, connect_stdlib
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.testing.builders import START, recorded, started
@@ -166,7 +166,7 @@ async def put_over(source: Path, target: Path, session: str) -> None:
             stack.push_async_callback(store.close)
         old, new = stores
         records = (await old.read(session)).records
-        blobs = {sha: await old.blob(sha) for record in records for sha in cited_blobs(record.event)}
+        blobs = {sha: await old.blob(sha) for record in records for sha in find_cited_blobs(record.event)}
         lease = await new.lease(session, owner())
         await new.append(lease, 0, records, blobs)
         await new.release(lease)

@@ -31,7 +31,7 @@ class RecordingContext:
         self.shown: list[str] = []
         self.noted: list[Event] = []
 
-    def seen(self, path: str) -> str:
+    def version_of(self, path: str) -> str:
         """The version of a file that was noted last."""
         versions = [event.version for event in self.seen_files if event.path == path]
         return versions[-1] if versions else ""

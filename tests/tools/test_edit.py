@@ -325,7 +325,7 @@ async def test_an_edit_of_a_file_that_changed_since_is_made_on_what_is_there_and
     assert "had changed since you last saw it" in first.text
     assert "had changed" not in second.text
     facts = path.stat()
-    assert context.seen(str(path)) == f"{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ino}"
+    assert context.version_of(str(path)) == f"{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ino}"
 
 
 async def test_a_change_by_a_program_without_locks_in_the_middle_of_an_edit_is_kept(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
-from backstay.logic.state.content import cited_blobs, digest
+from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.ports import EventStore, SessionQuery
 from backstay.stores.memory import MemoryStore
 from backstay.stores.sqlite.store import SqliteStore
@@ -201,7 +201,7 @@ class LogMachine(RuleBasedStateMachine):
         self._run(self.store.append, lease, 0, read)
         self._run(self.store.release, lease)
         self.shelf.until[owner.id] = self.shelf.now + TTL
-        cited = {sha for record in records for sha in cited_blobs(record.event)}
+        cited = {sha for record in records for sha in find_cited_blobs(record.event)}
         self.shelf.logs[to] = Log(records=records, lease=lease, blobs=cited)
 
     @invariant()

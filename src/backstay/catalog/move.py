@@ -8,7 +8,7 @@ import anyio
 
 from backstay.catalog.hold import check_unneeded, folded, forget_trace, held, nonce_of, whole_log
 from backstay.logic.decide.step import stamp
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.content import find_cited_blobs
 from backstay.ports import Clock, EventStore, SessionQuery
 from backstay.vocab.errors import BlobMissing, NoSession, StoreError, StoreMismatch, UserError
 from backstay.vocab.event import Draft, Recorded
@@ -123,7 +123,7 @@ class _Move:
         size = 0
         for record in self._records[self._arrived :]:
             part.append(record)
-            for sha in sorted(cited_blobs(record.event) - blobs.keys()):
+            for sha in sorted(find_cited_blobs(record.event) - blobs.keys()):
                 try:
                     blobs[sha] = await self._source.blob(sha)
                     size += len(blobs[sha])

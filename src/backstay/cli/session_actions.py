@@ -79,7 +79,7 @@ def meter_of(state: State, record: SessionRecord) -> Meter:
     progress = state.progress
     facts = Finder(_settings(), SystemClock()).facts(progress.retries.model or progress.model)
     overhead = estimate_text(record.system_prompt) + estimate_schema(msgspec.json.encode(record.tool_schemas))
-    used = progress.context.used(overhead) if progress.context.messages else 0
+    used = progress.context.request_tokens(overhead) if progress.context.messages else 0
     return Meter(context_state(used, facts.window, exact=progress.context.exact), progress.budget)
 
 

@@ -21,7 +21,7 @@ from backstay.catalog import sessions
 from backstay.catalog.hold import held, nonce_of, refuse
 from backstay.catalog.load import PagedLog
 from backstay.logic.decide.step import settle
-from backstay.logic.state.content import cited_blobs, digest
+from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.log_copies import disarm, is_quiet
 from backstay.logic.state.progress import Progress, fold, fold_all
 from backstay.ports import Clock, EventStore
@@ -52,7 +52,7 @@ def log_lines(log: PagedLog, events: int) -> Iterator[bytes]:
     written: set[str] = set()
     seq = 0
     for record in log:
-        for sha256 in sorted(cited_blobs(record.event) - written):
+        for sha256 in sorted(find_cited_blobs(record.event) - written):
             written.add(sha256)
             yield blob_line(sha256, _blob(log, sha256))
         yield event_line(log.session, record)
@@ -169,7 +169,7 @@ class _LogFile(Sequence[Recorded]):
             return
         if found.seq != self.events + 1:
             raise LogDamaged(f"event {found.seq} stands where event {self.events + 1} belongs")
-        if missing := cited_blobs(found.event) - self._blobs.keys():
+        if missing := find_cited_blobs(found.event) - self._blobs.keys():
             raise LogDamaged(f"it cites the blob {min(missing)!r}, which does not stand before it")
         if self.events % PAGE == 0:
             self._pages.append(at)
@@ -259,7 +259,7 @@ def folder_lines(folder: Path) -> Iterator[bytes]:
     yield header_line(folder.name, len(records))
     written: set[str] = set()
     for record in records:
-        for sha256 in sorted(cited_blobs(record.event) - written):
+        for sha256 in sorted(find_cited_blobs(record.event) - written):
             written.add(sha256)
             yield blob_line(sha256, _old_blob(folder, sha256))
         yield event_line(folder.name, record)

@@ -16,7 +16,7 @@ from backstay.catalog.load import PagedLog
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.logic.state.conversation import Conversation, ConversationFold
 from backstay.logic.state.outline import project
-from backstay.logic.state.transcript import Spoken, Turn, segments
+from backstay.logic.state.transcript import NodeMessage, Turn, segments
 from backstay.system.yaml import read_yaml
 from backstay.vocab.errors import Bug
 from backstay.vocab.events import Started
@@ -55,8 +55,8 @@ def _completed(told: Conversation) -> Iterator[Turn]:
     return (turn for turn in segments(_spoken(told, told.cleared)) if turn.completed)
 
 
-def _spoken(told: Conversation, after: int = 0) -> Iterator[Spoken]:
-    return (said for turn in told.transcripts() for said in turn.spoken() if said[0].seq > after)
+def _spoken(told: Conversation, after: int = 0) -> Iterator[NodeMessage]:
+    return (said for turn in told.transcripts() for said in turn.walk_nodes() if said[0].seq > after)
 
 
 def slug_of(title: str) -> str:

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from backstay.headless.result import EndedTurn, FinishedCommand, SessionSummary, command_object, result_object
 from backstay.logic.secrets.redact import PLAIN, Redactor, StreamRedactor
-from backstay.logic.secrets.rewrite import changed_texts, rewritten
-from backstay.logic.secrets.secret_names import changed_names
+from backstay.logic.secrets.rewrite import change_texts, rewrite_event
+from backstay.logic.secrets.secret_names import change_names
 from backstay.logic.text import show_invisible
 from backstay.session.options import default_store_url
 from backstay.vocab.deltas import CommandResult, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
@@ -180,7 +180,7 @@ def clean_line(line: bytes, redactor: Redactor = PLAIN) -> bytes:
     if before.get("type") == "control_request":
         return line
     by_name = before.get("type") != "result"
-    after = changed_names(redactor.value(before), redactor.text) if by_name else changed_texts(before, redactor.text)
+    after = change_names(redactor.value(before), redactor.text) if by_name else change_texts(before, redactor.text)
     return line if after == before else json_line(after)
 
 
@@ -188,7 +188,7 @@ def clean_item(item: Item, redactor: Redactor = PLAIN) -> Item:
     """Return an event without secrets; anything else as it is."""
     if not isinstance(item, Recorded):
         return item
-    return replace(item, event=rewritten(item.event, redactor.text, {}))
+    return replace(item, event=rewrite_event(item.event, redactor.text, {}))
 
 
 class _Stream(Struct):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from backstay.logic.budget import DOLLAR, add
-from backstay.logic.json_schema import unfenced
+from backstay.logic.json_schema import strip_fence
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.entries import arguments
 from backstay.logic.state.results import Denial, TurnResult
@@ -226,7 +226,7 @@ def result_object(session: str, ended: EndedTurn) -> dict[str, object]:
         "uuid": stable_uuid(session, ended.key, "result"),
     }
     if outcome == "success" and totals.structured:
-        found["structured_output"] = call_arguments(unfenced(ended.text))
+        found["structured_output"] = call_arguments(strip_fence(ended.text))
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from backstay.logic.secrets.known_values import repeated_name
+from backstay.logic.secrets.known_values import find_repeated_name
 from backstay.ports import Answer
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Delivery, Grant
@@ -80,7 +80,7 @@ def parse(line: bytes) -> InputLine:
     """Read a line. Raise `UserError` when it is not an object with a type, or has not the fields of its type."""
     try:
         kind = msgspec.json.decode(line, type=_Typed).type
-        if kind != "user" and (name := repeated_name(line)):
+        if kind != "user" and (name := find_repeated_name(line)):
             raise UserError(f"{line.decode('utf-8', 'replace')[:80]!r} cannot be understood: it says {name!r} twice.")
         return _read(msgspec.json.decode(line, type=_Line)) if kind in _KNOWN else IgnoredLine(kind=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, RecursionError) as exc:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from backstay.hooks.events import EVENTS
 from backstay.hooks.merge import HookAnswer
 from backstay.hooks.spec import HookSpec, PromptHook
-from backstay.logic.secrets.known_values import repeated_name
+from backstay.logic.secrets.known_values import find_repeated_name
 from backstay.vocab.event import Decision
 
 _CALL_FIELDS: Final = ("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")
@@ -256,7 +256,7 @@ def read_ok(event: str, text: str, *, spec: HookSpec) -> HookAnswer:
     fenced = _FENCE.fullmatch(text)
     content = _object(fenced[1] if fenced else text.strip())
     ok = content.get("ok") if content is not None else None
-    if content is None or repeated_name(fenced[1] if fenced else text.strip()) or not isinstance(ok, bool):
+    if content is None or find_repeated_name(fenced[1] if fenced else text.strip()) or not isinstance(ok, bool):
         return _failure(spec, f'the answer is not like {{"ok": true}}: {shorten(text.strip(), 200)!r}')
     why = content.get("reason")
     if ok or (content.get("impossible") is True and event in ("Stop", "SubagentStop")):
@@ -294,7 +294,7 @@ def _why_unclear(text: str, content: dict[str, object] | None, *, cut: bool) -> 
     if cut:
         return "it wrote too much"
     if content is not None:
-        name = repeated_name(text)
+        name = find_repeated_name(text)
         return f"its output says {name!r} twice" if name else ""
     if "\0" in text and any(name in text.replace("\0", "") for name in _DECIDING):
         return "its output is an answer in another encoding than UTF-8"

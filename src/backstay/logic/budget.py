@@ -59,14 +59,14 @@ class BudgetState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     children: tuple[tuple[str, int], ...] = ()
     """Child sessions and what each has spent so far, as its own log says."""
 
-    def left(self) -> int | None:
+    def remaining(self) -> int | None:
         """What may still be spent; None when there is no limit."""
         return None if self.limit is None else max(0, self.limit - self.spent - self.reserved)
 
     def share(self, child: str) -> int | None:
         """What a child session may spend in all, its earlier runs included; None when there is no limit that binds."""
-        left = self.left()
-        return None if left is None or self.on_exceed == "warn" else left + dict(self.children).get(child, 0)
+        remaining = self.remaining()
+        return None if remaining is None or self.on_exceed == "warn" else remaining + dict(self.children).get(child, 0)
 
     def of_child(self, child: str) -> dict[str, object]:
         """Return the budget of a child session as the event that starts it has it: its share, and what happens when that is spent."""
@@ -75,8 +75,8 @@ class BudgetState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def empty(self, needed: int) -> bool:
         """Whether a call that needs at least `needed` would go past the limit."""
-        left = self.left()
-        return left is not None and (left <= 0 or needed > left)
+        remaining = self.remaining()
+        return remaining is not None and (remaining <= 0 or needed > remaining)
 
 
 def fold_budget(state: BudgetState, record: Recorded) -> BudgetState:
@@ -85,19 +85,19 @@ def fold_budget(state: BudgetState, record: Recorded) -> BudgetState:
     return state if change is None else change(state, record, record.event)
 
 
-def _settled(
+def _settle(
     state: BudgetState, _: Recorded, event: ModelReplied | ModelFailed | Compacted | CompactionFailed
 ) -> BudgetState:
     return replace(state, spent=state.spent + (event.cost or 0), reserved=0)
 
 
-def _replied(state: BudgetState, record: Recorded, event: ModelReplied) -> BudgetState:
-    settled = _settled(state, record, event)
+def _fold_reply(state: BudgetState, record: Recorded, event: ModelReplied) -> BudgetState:
+    settled = _settle(state, record, event)
     unfinished = event.stop == "interrupted" and event.cost
     return replace(settled, guessed=(record.cause, event.cost)) if unfinished else settled
 
 
-def _child(state: BudgetState, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> BudgetState:
+def _fold_child(state: BudgetState, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> BudgetState:
     """A child says what it has spent in all; what it had said before is counted already."""
     if not event.cost:
         return state
@@ -106,7 +106,7 @@ def _child(state: BudgetState, _: Recorded, event: ChildFinished | ChildPaused |
     return replace(state, spent=spent, children=tuple((known | {event.child: event.cost}).items()))
 
 
-def _set(state: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
+def _fold_set(state: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
     raised = event.limit is None or state.limit is None or event.limit > state.limit
     return replace(
         state,
@@ -119,7 +119,7 @@ def _set(state: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
     )
 
 
-def _answered(state: BudgetState, _: Recorded, event: BudgetAnswered) -> BudgetState:
+def _fold_answer(state: BudgetState, _: Recorded, event: BudgetAnswered) -> BudgetState:
     if event.nobody:
         return replace(state, asking="", paused=True)
     if not event.allowed:
@@ -128,7 +128,7 @@ def _answered(state: BudgetState, _: Recorded, event: BudgetAnswered) -> BudgetS
     return replace(state, asking="", limit=limit, warned=False)
 
 
-def _opened(state: BudgetState, _: Recorded, __: Opened) -> BudgetState:
+def _fold_opened(state: BudgetState, _: Recorded, __: Opened) -> BudgetState:
     """What was set aside for a call that is lost may have been spent."""
     return replace(state, spent=state.spent + state.reserved, reserved=0, asking="", paused=False)
 
@@ -140,24 +140,24 @@ _FOLDS: Final[
     ModelAsked: lambda p, r, e: (
         replace(p, reserved=e.reserved, refused="", paused=False) if e.reserved or p.refused or p.paused else p
     ),
-    ModelReplied: _replied,
-    ModelFailed: _settled,
+    ModelReplied: _fold_reply,
+    ModelFailed: _settle,
     CompactionStarted: lambda p, r, e: replace(p, reserved=e.reserved) if e.reserved else p,
-    Compacted: _settled,
-    CompactionFailed: _settled,
+    Compacted: _settle,
+    CompactionFailed: _settle,
     ResultIgnored: lambda p, r, e: replace(p, spent=p.spent + e.cost) if e.cost else p,
-    ChildSpent: _child,
-    ChildFinished: _child,
-    ChildPaused: _child,
-    Opened: _opened,
+    ChildSpent: _fold_child,
+    ChildFinished: _fold_child,
+    ChildPaused: _fold_child,
+    Opened: _fold_opened,
     # these three end a compaction that nobody waits for any more; what it costs is counted when it comes home
     Rewound: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
     HistoryCleared: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
     CompactionUndone: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
-    BudgetSet: _set,
+    BudgetSet: _fold_set,
     BudgetWarned: lambda p, r, e: replace(p, warned=True),
     BudgetAsked: lambda p, r, e: replace(p, asking=r.id),
-    BudgetAnswered: _answered,
+    BudgetAnswered: _fold_answer,
 }
 FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""
@@ -183,10 +183,10 @@ def cost(usage: Usage, prices: Prices | None) -> int | None:
     cached, written = max(0, usage.cache_read), max(0, usage.cache_write)
     plain = max(0, usage.input - cached - written)
     return (
-        _rounded(plain, prices.input)
-        + _rounded(cached, _or(prices.cache_read, prices.input))
-        + _rounded(written, _or(prices.cache_write, prices.input))
-        + _rounded(max(0, usage.output), prices.output)
+        _round_half_up(plain, prices.input)
+        + _round_half_up(cached, _or(prices.cache_read, prices.input))
+        + _round_half_up(written, _or(prices.cache_write, prices.input))
+        + _round_half_up(max(0, usage.output), prices.output)
     )
 
 
@@ -229,12 +229,8 @@ def microcents(amount: Decimal, *, what: str) -> int:
     return int(whole)
 
 
-def _rounded(tokens: int, price: int) -> int:
+def _round_half_up(tokens: int, price: int) -> int:
     return (tokens * price + _MILLION // 2) // _MILLION
-
-
-def _rounded_up(tokens: int, price: int) -> int:
-    return -(-tokens * price // _MILLION)
 
 
 def _or(price: int | None, other: int) -> int:

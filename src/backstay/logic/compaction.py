@@ -93,7 +93,7 @@ def plan(
     given = [*(before.verbatim if before is not None else ()), *said]
     long = [text for text in given if _is_long(text)]
     verbatim = tuple(_fitting(long, int(room * VERBATIM)))
-    trimmed, saved = _trimmed(kept, sizes[cut:], int(room * NEWEST))
+    trimmed, saved = _choose_trimmed(kept, sizes[cut:], int(room * NEWEST))
     stood = (*before.verbatim, *before.request) if before is not None else ()
     summarised = sum(map(estimate, old)) + _sizes(stood) - _sizes((*verbatim, *request))
     if summarised + saved < LEAST_GAIN:
@@ -197,7 +197,7 @@ def _is_long(part: Text | TextRef) -> bool:
     return isinstance(part, TextRef) or len(part.text) > LONG_CHARS or part.text.count("\n") >= LONG_LINES
 
 
-def _trimmed(kept: Sequence[SessionMessage], sizes: Sequence[int], room: int) -> tuple[tuple[str, ...], int]:
+def _choose_trimmed(kept: Sequence[SessionMessage], sizes: Sequence[int], room: int) -> tuple[tuple[str, ...], int]:
     """The tool outputs to cut, the longest first, until what stays fits; and the tokens that this saves."""
     over, saved = sum(sizes) - room, 0
     cut: list[str] = []
@@ -221,7 +221,7 @@ def apply(event: Compacted, record: SessionMessage, messages: Sequence[SessionMe
     return [*system, record, *kept] if record.content else [*system, *kept]
 
 
-def framed(event: Compacted) -> tuple[DurablePart, ...]:
+def frame_summary(event: Compacted) -> tuple[DurablePart, ...]:
     """The summary as parts of a user's message."""
     if event.summary is None and not event.verbatim and not event.request:
         return ()
@@ -288,7 +288,7 @@ def chunks(messages: Iterable[SessionMessage], tokens: int) -> Iterator[str]:
     lines: list[str] = []
     size = 0
     for message in messages:
-        line = clipped(shown(message), tokens - 1)
+        line = clip_tokens(render_message(message), tokens - 1)
         length = estimate_text(line) + 1
         if lines and size + length > tokens:
             yield "\n".join(lines)
@@ -299,13 +299,13 @@ def chunks(messages: Iterable[SessionMessage], tokens: int) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def shown(message: SessionMessage, most: int = SHOWN_CHARS) -> str:
+def render_message(message: SessionMessage, most: int = SHOWN_CHARS) -> str:
     """One message as the summariser sees it."""
-    said = " ".join(filter(None, map(_said, message.content)))
+    said = " ".join(filter(None, map(_render_part, message.content)))
     return f"{message.role}: {said if len(said) <= most else f'{said[: most * 2 // 3]} ... {said[-most // 3 :]}'}"
 
 
-def _said(part: object) -> str:
+def _render_part(part: object) -> str:
     match part:
         case Text():
             return part.text
@@ -316,7 +316,7 @@ def _said(part: object) -> str:
         case ToolCall():
             return f"[calls {part.name} {part.args}]"
         case ToolResult():
-            return f"[{'error' if part.is_error else 'result'}: {' '.join(map(_said, part.content))}]"
+            return f"[{'error' if part.is_error else 'result'}: {' '.join(map(_render_part, part.content))}]"
         case _:
             return f"[{type(part).__name__}]"
 
@@ -326,7 +326,9 @@ def digest(messages: Sequence[SessionMessage], tokens: int, earlier: str = "") -
     known = earlier.splitlines()
     width = max(60, min(240, 4 * tokens // (len(known) + len(messages) + 1)))
     lines: list[str] = []
-    for line in reversed([*(note[: width * 2] for note in known), *(shown(message, width) for message in messages)]):
+    for line in reversed(
+        [*(note[: width * 2] for note in known), *(render_message(message, width) for message in messages)]
+    ):
         tokens -= estimate_text(line) + 1
         if tokens < 0:
             lines.append("(what came before is in the log)")
@@ -335,7 +337,7 @@ def digest(messages: Sequence[SessionMessage], tokens: int, earlier: str = "") -
     return without_marks("\n".join(reversed(lines)))
 
 
-def clipped(text: str, tokens: int) -> str:
+def clip_tokens(text: str, tokens: int) -> str:
     """`text`, cut where it has more than `tokens` tokens."""
     while estimate_text(text) > tokens:
         text = text[: int(len(text) * max(0.5, min(0.95, tokens / estimate_text(text))))]
@@ -352,7 +354,7 @@ def state_after(chosen: Plan, summary: Text | TextRef | None, trigger: Compactio
         request=chosen.request,
         trimmed=chosen.trimmed,
     )
-    frame = framed(event)
+    frame = frame_summary(event)
     stays = (*chosen.system, *(trim(m) if m.id in chosen.trimmed else m for m in chosen.kept))
     guess = sum(map(estimate, stays)) + (tokens_of(frame) if frame else 0)
     return msgspec.structs.replace(event, guess=guess, messages=len(stays) + bool(frame))

@@ -288,7 +288,7 @@ class ContextUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     waiting: tuple[tuple[str, int], ...] = ()
     """Queued inputs and their estimates."""
 
-    def used(self, overhead: int) -> int:
+    def request_tokens(self, overhead: int) -> int:
         """Tokens of the next request; `overhead` is the estimate for instructions and tools."""
         if self.counted:
             return self.counted + int(self.since * self.ratio)
@@ -306,29 +306,29 @@ def fold_context_usage(state: ContextUsage, record: Recorded) -> ContextUsage:
     return state if change is None else change(state, record.event)
 
 
-def _added(state: ContextUsage, tokens: int) -> ContextUsage:
+def _add_message(state: ContextUsage, tokens: int) -> ContextUsage:
     return replace(
         state, since=state.since + tokens, guess=state.guess + tokens, messages=state.messages + 1, tried=False
     )
 
 
-def _received(state: ContextUsage, event: InputReceived) -> ContextUsage:
+def _fold_received(state: ContextUsage, event: InputReceived) -> ContextUsage:
     return replace(state, waiting=(*state.waiting, (event.input, tokens_of(event.parts))))
 
 
-def _taken(state: ContextUsage, event: InputTaken) -> ContextUsage:
+def _fold_taken(state: ContextUsage, event: InputTaken) -> ContextUsage:
     """Several inputs that are taken together are one message."""
     tokens = MESSAGE + sum(size - MESSAGE for name, size in state.waiting if name in event.inputs)
-    return replace(_added(state, tokens), prompt=tokens, waiting=_left(state, event))
+    return replace(_add_message(state, tokens), prompt=tokens, waiting=_drop_waiting(state, event))
 
 
-def _left(state: ContextUsage, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
+def _drop_waiting(state: ContextUsage, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
     return tuple(each for each in state.waiting if each[0] not in event.inputs)
 
 
-def _replied(state: ContextUsage, event: ModelReplied) -> ContextUsage:
+def _fold_reply(state: ContextUsage, event: ModelReplied) -> ContextUsage:
     said = any(not isinstance(part, Text) or part.text for part in event.parts)
-    added = _added(state, tokens_of(event.parts)) if said else state
+    added = _add_message(state, tokens_of(event.parts)) if said else state
     usage = event.usage
     if usage is None or usage.estimated:
         return added
@@ -341,20 +341,20 @@ def _ratio(state: ContextUsage, usage: Usage) -> float:
     return min(max((usage.input + PRIOR) / (state.asked + PRIOR), LEAST_RATIO), MOST_RATIO)
 
 
-def _child_said(state: ContextUsage, event: ChildFinished) -> ContextUsage:
+def _fold_child(state: ContextUsage, event: ChildFinished) -> ContextUsage:
     if event.skill:
-        return _added(state, tokens_of((Text(text=report),))) if (report := skill_report(event)) else state
-    return _added(state, tokens_of((Text(text=event.text or f"(the child session ended: {event.outcome})"),)))
+        return _add_message(state, tokens_of((Text(text=report),))) if (report := skill_report(event)) else state
+    return _add_message(state, tokens_of((Text(text=event.text or f"(the child session ended: {event.outcome})"),)))
 
 
-def _turn_over(state: ContextUsage, event: TurnCompleted) -> ContextUsage:
+def _fold_turn_end(state: ContextUsage, event: TurnCompleted) -> ContextUsage:
     if event.outcome != "abandoned":
         return state
     counted, since, guess, messages = state.before_turn
     return replace(state, counted=counted, since=since, guess=guess, messages=messages, tried=False, trimmed=False)
 
 
-def _elsewhere(state: ContextUsage, guess: int, messages: int) -> ContextUsage:
+def _forget_counts(state: ContextUsage, guess: int, messages: int) -> ContextUsage:
     """The conversation is another one now: no count of a provider is about it."""
     return replace(
         state,
@@ -369,16 +369,16 @@ def _elsewhere(state: ContextUsage, guess: int, messages: int) -> ContextUsage:
     )
 
 
-def _compacted(state: ContextUsage, event: Compacted) -> ContextUsage:
+def _fold_compacted(state: ContextUsage, event: Compacted) -> ContextUsage:
     _, guess, messages = state.compacting or (event.trigger, state.guess, state.messages)
-    there = _elsewhere(state, event.guess + state.guess - guess, event.messages + state.messages - messages)
+    there = _forget_counts(state, event.guess + state.guess - guess, event.messages + state.messages - messages)
     if event.trigger == "trim":
         return replace(there, fruitless=state.fruitless, tried=state.tried)
     fruitless = state.fruitless + 1 if event.after > event.before * FRUITLESS else 0
     return replace(there, fruitless=fruitless if event.trigger != "manual" else 0, tried=True)
 
 
-def _not_compacted(state: ContextUsage, _: CompactionFailed) -> ContextUsage:
+def _fold_failed(state: ContextUsage, _: CompactionFailed) -> ContextUsage:
     """Only what the session tried by itself, and nobody stopped, counts as fruitless."""
     trigger = state.compacting[0] if state.compacting else "manual"
     if trigger == "trim":
@@ -389,25 +389,25 @@ def _not_compacted(state: ContextUsage, _: CompactionFailed) -> ContextUsage:
 _FOLDS: Final[
     dict[type[Event], Callable[[ContextUsage, Any], ContextUsage]]
 ] = {  # Any: each function takes its own event
-    InputReceived: _received,
-    InputTaken: _taken,
-    InputDropped: lambda f, e: replace(f, waiting=_left(f, e)),
+    InputReceived: _fold_received,
+    InputTaken: _fold_taken,
+    InputDropped: lambda f, e: replace(f, waiting=_drop_waiting(f, e)),
     ModelChanged: lambda f, e: replace(f, counted=0, since=0),
     TurnStarted: lambda f, e: replace(f, before_turn=(f.counted, f.since, f.guess, f.messages), trimmed=False),
-    TurnCompleted: _turn_over,
+    TurnCompleted: _fold_turn_end,
     ModelAsked: lambda f, e: replace(f, asked=e.tokens),
-    ModelReplied: _replied,
-    ToolFinished: lambda f, e: _added(f, tokens_of(e.content)),
-    ChildFinished: _child_said,
-    MessageInjected: lambda f, e: _added(f, tokens_of(e.parts)),
-    HistoryCleared: lambda f, e: _elsewhere(f, 0, 0),
-    Rewound: lambda f, e: _elsewhere(f, e.tokens, e.messages),
+    ModelReplied: _fold_reply,
+    ToolFinished: lambda f, e: _add_message(f, tokens_of(e.content)),
+    ChildFinished: _fold_child,
+    MessageInjected: lambda f, e: _add_message(f, tokens_of(e.parts)),
+    HistoryCleared: lambda f, e: _forget_counts(f, 0, 0),
+    Rewound: lambda f, e: _forget_counts(f, e.tokens, e.messages),
     CompactionStarted: lambda f, e: replace(f, compacting=(e.trigger, f.guess, f.messages)),
-    Compacted: _compacted,
-    CompactionFailed: _not_compacted,
+    Compacted: _fold_compacted,
+    CompactionFailed: _fold_failed,
     Interrupted: lambda f, e: replace(f, compacting=None),
     Opened: lambda f, e: replace(f, compacting=None),
-    CompactionUndone: lambda f, e: replace(_elsewhere(f, e.guess, e.messages), tried=True),
+    CompactionUndone: lambda f, e: replace(_forget_counts(f, e.guess, e.messages), tried=True),
 }
 FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""

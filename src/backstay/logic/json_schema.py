@@ -25,7 +25,7 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
 def answer_problem(text: str, schema: Schema) -> str:
     """Why an answer is not JSON that fits `schema`; empty when it is."""
     try:
-        value = msgspec.json.decode(unfenced(text))
+        value = msgspec.json.decode(strip_fence(text))
     except msgspec.DecodeError as exc:
         return f"it is not JSON ({exc})."
     except RecursionError:
@@ -37,7 +37,7 @@ def answer_problem(text: str, schema: Schema) -> str:
     return f"{wrong}." if wrong else ""
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """The JSON in an answer: models like to put a code fence around it."""
     found = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", text, re.DOTALL)
     return found[1] if found else text
@@ -46,7 +46,7 @@ def unfenced(text: str) -> str:
 def problems(value: object, schema: object, *, root: Schema | None = None, at: str = "the answer") -> Iterator[str]:
     """What in `value` does not fit, each as a sentence without its full stop."""
     root = root if root is not None else schema if isinstance(schema, Mapping) else {}
-    schema = _resolved(schema, root)
+    schema = _resolve(schema, root)
     if schema is True or not isinstance(schema, Mapping):
         if schema is False:
             yield f"{at} is not allowed"
@@ -58,7 +58,7 @@ def problems(value: object, schema: object, *, root: Schema | None = None, at: s
         yield f"{at} is not one of {schema['enum']}"
     if "const" in schema and value != schema["const"]:
         yield f"{at} is not {schema['const']!r}"
-    yield from _combined(value, schema, root, at)
+    yield from _check_combinations(value, schema, root, at)
     match value:
         case dict():
             yield from _object(value, schema, root, at)
@@ -77,7 +77,7 @@ def _is_of(value: object, kinds: object) -> bool:
     return any(_TYPES[name](value) for name in names if isinstance(name, str) and name in _TYPES)
 
 
-def _combined(value: object, schema: Schema, root: Schema, at: str) -> Iterator[str]:
+def _check_combinations(value: object, schema: Schema, root: Schema, at: str) -> Iterator[str]:
     for each in _sequence(schema.get("allOf")):
         yield from problems(value, each, root=root, at=at)
     fitting = [not any(problems(value, each, root=root)) for each in _sequence(schema.get("anyOf"))]
@@ -135,18 +135,18 @@ def _bounds(value: float, schema: Schema, least: str, most: str, at: str) -> Ite
         yield f"{at} is more than {high}"
 
 
-def _resolved(schema: object, root: Schema) -> object:
+def _resolve(schema: object, root: Schema) -> object:
     """What a schema refers to in the end; one that only refers to itself allows everything."""
     seen: set[str] = set()
     while isinstance(schema, Mapping) and isinstance(ref := schema.get("$ref"), str):
         if ref in seen or not ref.startswith("#"):
             return True
         seen.add(ref)
-        schema = _referred(ref, root)
+        schema = _follow_reference(ref, root)
     return schema
 
 
-def _referred(ref: str, root: Schema) -> object:
+def _follow_reference(ref: str, root: Schema) -> object:
     node: object = root
     for step in filter(None, ref.removeprefix("#").split("/")):
         name = step.replace("~1", "/").replace("~0", "~")

@@ -142,7 +142,7 @@ class Connection:
             nonlocal shown
             shown += 1
             if shown <= MOST_PROGRESS:
-                context.show(self._redactor.known(_progress_words(progress, total, message)))
+                context.show(self._redactor.mask_known(_progress_words(progress, total, message)))
 
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=item, arguments=args))
         return await self._ask(request, call_output, seconds=self.spec.call_s, on_progress=show)
@@ -176,11 +176,11 @@ class Connection:
         except MCPError as exc:
             return self._explain_refusal(exc, link, seconds)
         except FAILURES as exc:
-            return nonsense(self._redactor.known(describe_error(exc)))
+            return nonsense(self._redactor.mask_known(describe_error(exc)))
         return await read(raw, shorten=self._shorten, image_type=self._dependencies.image_type)
 
     async def _shorten(self, text: str) -> str:
-        return await self._dependencies.shorten(self._redactor.known(text))  # before the whole of it is put away
+        return await self._dependencies.shorten(self._redactor.mask_known(text))  # before the whole of it is put away
 
     async def _available(self) -> Link | None:
         """Return the link; wait a while for one that is being opened."""
@@ -208,7 +208,7 @@ class Connection:
                 "It may have happened, in part or whole; it was not tried again."
             )
             return _fail("unknown", text)
-        return _fail("refused", f"{self._name} refused: {self._redactor.known(one_line(exc.message, 2_000))}")
+        return _fail("refused", f"{self._name} refused: {self._redactor.mask_known(one_line(exc.message, 2_000))}")
 
     def _give_up(self, link: Link) -> None:
         link.ended.set()

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.state.calls import Calls, seen_as
+from backstay.logic.state.calls import Calls, fingerprint_seen
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import ChildFinished, ChildStarted, GrantsCleared, PermissionAnswered, Started, ToolStarted
 from backstay.vocab.events.tools import TaintMet
@@ -33,7 +33,7 @@ def fold_grants(held: Grants, record: Recorded, calls: Calls) -> Grants:
         case PermissionAnswered(allowed=True, call=call, grant=grant, rules=rules, args=args) if grant != "once":
             if rules:
                 return replace(held, rules=(*held.rules, *(each for each in rules if each not in held.rules)))
-            mine = {seen_as(c.name, args or c.args, None if args else c.facts) for c in calls if c.id == call}
+            mine = {fingerprint_seen(c.name, args or c.args, None if args else c.facts) for c in calls if c.id == call}
             return replace(held, grants=held.grants | mine)
         case GrantsCleared():
             return replace(held, grants=frozenset(), rules=())

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.logic.state.content import digest
-from backstay.logic.state.request_messages import Outgoing, cited
+from backstay.logic.state.request_messages import Outgoing, find_blobs
 from backstay.logic.state.transcript import Transcript
 from backstay.logic.text import pluralise
 from backstay.ports import Model, ModelReply, ModelRequest
@@ -389,7 +389,7 @@ class _Past:
             self._transcript.apply(record)
         self._read = place
         fresh = self._outgoing.fresh(self._transcript)
-        blobs = {sha: await self._blob(sha) for sha in cited(fresh, self._transcript.opaques)}
+        blobs = {sha: await self._blob(sha) for sha in find_blobs(fresh, self._transcript.opaques)}
         self._outgoing.extend(fresh, blobs.__getitem__, self._transcript.opaques)
 
 

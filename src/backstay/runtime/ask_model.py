@@ -14,7 +14,7 @@ from backstay.logic.context_usage import tokens_of
 from backstay.logic.json_schema import answer_problem
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.content import digest, make_durable, replace_surrogates
-from backstay.logic.state.request_messages import cited
+from backstay.logic.state.request_messages import find_blobs
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.runtime.barrier import Fault
 from backstay.runtime.run_tool import inspect_call
@@ -110,7 +110,7 @@ class AskModel(Performer[ModelAsked]):
     async def _request(self) -> ModelRequest:
         outgoing, transcript = self._services.outgoing, self._services.state.transcript
         fresh = outgoing.fresh(transcript)
-        blobs = {sha: await self._services.store.blob(sha) for sha in cited(fresh, transcript.opaques)}
+        blobs = {sha: await self._services.store.blob(sha) for sha in find_blobs(fresh, transcript.opaques)}
         if sum(map(len, blobs.values())) > 1_000_000:
             await anyio.lowlevel.checkpoint()
         outgoing.extend(fresh, blobs.__getitem__, transcript.opaques)
@@ -121,7 +121,7 @@ class AskModel(Performer[ModelAsked]):
             tools=self._services.tools.specs(),
             parameters=self._intent.parameters,
             position=self._services.state.progress.replies,
-            place=self._services.state.progress.place_of(self._intent.model),
+            place=self._services.state.progress.count_replies(self._intent.model),
             tap=self._tap,
         )
 

@@ -117,7 +117,7 @@ class Callbacks:
         self._bus, self._store, self._inbox, self._state, self._context = bus, store, inbox, state, context
         self._by_name: dict[str, list[_Listener]] = {}
         self._seen = 0
-        self._heard: Subscription | None = None
+        self._subscription: Subscription | None = None
         self._moved = anyio.Event()
         self._calls: dict[str, ToolCall] = {}
         """The calls of the newest reply, by their ids: tools of the same name run side by side."""
@@ -130,17 +130,17 @@ class Callbacks:
         listener = _Listener(callback)
         listeners = self._by_name.setdefault(name, [])
         listeners.append(listener)
-        if self._heard is None:  # now, not when `run` gets its turn: nothing is to be missed
+        if self._subscription is None:  # now, not when `run` gets its turn: nothing is to be missed
             self._seen = self._state.progress.seq
-            self._heard = self._bus.subscribe(after=self._seen)
+            self._subscription = self._bus.subscribe(after=self._seen)
         return lambda: listeners.remove(listener) if listener in listeners else None
 
     async def run(self) -> None:
         """Call callbacks until the bus closes."""
         self.running = True
-        assert self._heard is not None
+        assert self._subscription is not None
         try:
-            await self._follow(self._heard)
+            await self._follow(self._subscription)
         except StoreError as exc:
             self._record(_WHERE, type(exc).__name__, f"The callbacks were too slow, and hear of nothing more: {exc}")
         finally:
@@ -156,7 +156,7 @@ class Callbacks:
                 self._moved.set()
                 self._moved = anyio.Event()
 
-    async def caught_up(self, seq: int) -> None:
+    async def wait_until(self, seq: int) -> None:
         """Return when everything up to `seq` was called back, or after a second."""
         with anyio.move_on_after(1.0):
             while self.running and self._seen < seq:

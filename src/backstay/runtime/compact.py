@@ -14,7 +14,7 @@ from backstay.logic.budget import add, cost
 from backstay.logic.compaction import (
     Plan,
     chunks,
-    clipped,
+    clip_tokens,
     digest,
     plan,
     question,
@@ -23,7 +23,7 @@ from backstay.logic.compaction import (
     without_marks,
 )
 from backstay.logic.context_usage import estimate_text
-from backstay.logic.decide.model_call import expected_cost
+from backstay.logic.decide.model_call import estimate_cost
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.content import replace_surrogates, shorten
 from backstay.logic.state.session_state import State
@@ -75,10 +75,10 @@ async def request_compaction(runner: Runner, instructions: str = "", *, model: s
     started = CompactionStarted(
         trigger="manual",
         model=model or own,
-        used=progress.context.used(policy.overhead),
+        used=progress.context.request_tokens(policy.overhead),
         window=policy.facts_of(own).window,
         overhead=policy.overhead,
-        reserved=expected_cost(progress, own, policy) if progress.budget.limit is not None else 0,
+        reserved=estimate_cost(progress, own, policy) if progress.budget.limit is not None else 0,
         instructions=instructions or policy.compact_instructions,
     )
     if not progress.busy and what_to_shorten(started, services.state) is None:
@@ -160,13 +160,13 @@ class Compact(Performer[CompactionStarted]):
         rest = estimate_text(question("", " ", self._intent.instructions, room)) + room + answer
         window = min(self._intent.window, model.facts.window)
         piece = int(window * FITS / max(1.0, self._services.state.progress.context.ratio)) - rest
-        so_far = clipped(self._earlier, room)
+        so_far = clip_tokens(self._earlier, room)
         for chunk in chunks(chosen.old, piece) if piece >= LEAST_PIECE else ():
             asked = question(chunk, so_far, self._intent.instructions, room)
             if not self._affordable(asked, model):
                 self._notes.append("the summary was put together without a model: there is no money left for one")
                 return ""
-            so_far = clipped(without_marks(replace_surrogates(await self._ask(model, asked, answer))), room)
+            so_far = clip_tokens(without_marks(replace_surrogates(await self._ask(model, asked, answer))), room)
             if not so_far:
                 self._notes.append(f"the summary was put together without {model.name}: its answer was blank")
                 return ""
@@ -214,7 +214,7 @@ class Compact(Performer[CompactionStarted]):
 
     def _affordable(self, asked: str, model: Model) -> bool:
         budget = self._services.state.progress.budget
-        left = budget.left()
+        left = budget.remaining()
         if left is None or budget.on_exceed == "warn":
             return True
         left -= self._cost or 0

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.secrets.rewrite import FILES, Moved, changed_blob, rewritten
+from backstay.logic.secrets.rewrite import FILES, Moved, change_blob, rewrite_event
 from backstay.logic.state.content import digest
 from backstay.runtime.inbox import InboxItem
 from backstay.vocab.deltas import Delta
@@ -48,11 +48,11 @@ class Mask:
         """Hide what is known in events that nobody posts."""
         return tuple(self._draft(draft, self._replacements) for draft in drafts) if self._hides else tuple(drafts)
 
-    def started(self, started: Started) -> Started:
+    def mask_started(self, started: Started) -> Started:
         """Hide what is known in the first event. Where the session works, and what it is called by, stays: it is looked for again."""
         if not self._hides or not self._holds(started, {}):
             return started
-        hidden, context = rewritten(started, self.redactor.known, {}), started.context
+        hidden, context = rewrite_event(started, self.redactor.mask_known, {}), started.context
         kept = replace(hidden.context, working_dir=context.working_dir, active_file=context.active_file)
         return replace(
             hidden,
@@ -78,19 +78,19 @@ class Mask:
         if not self._hides:
             return delta
         said = {name: text for name in _SHOWN if isinstance(text := getattr(delta, name, None), str)}
-        hidden = {name: self.redactor.known(text) for name, text in said.items()}
+        hidden = {name: self.redactor.mask_known(text) for name, text in said.items()}
         return delta if hidden == said else replace(delta, **hidden)
 
     def _blob(self, content: bytes) -> Moved | None:
-        return changed_blob(content, self.redactor.known)
+        return change_blob(content, self.redactor.mask_known)
 
     def _draft(self, draft: Draft, moved: Mapping[str, Moved]) -> Draft:
-        return draft if not self._holds(draft.event, moved) else self._hidden(draft, moved)
+        return draft if not self._holds(draft.event, moved) else self._hide(draft, moved)
 
     def _holds(self, event: Event, moved: Mapping[str, Moved]) -> bool:
         """Whether there is anything to hide in an event: a look at its text as a whole, since most have nothing."""
         written = msgspec.json.encode(event).decode()
-        return any(sha in written for sha in moved) or self.redactor.known(written) != written
+        return any(sha in written for sha in moved) or self.redactor.mask_known(written) != written
 
-    def _hidden(self, draft: Draft, moved: Mapping[str, Moved]) -> Draft:
-        return replace(draft, event=rewritten(draft.event, self.redactor.known, moved))
+    def _hide(self, draft: Draft, moved: Mapping[str, Moved]) -> Draft:
+        return replace(draft, event=rewrite_event(draft.event, self.redactor.mask_known, moved))

@@ -68,7 +68,7 @@ class RunTool(Performer[ToolStarted]):
         """What programs are started behind."""
         return self._walls
 
-    def seen(self, path: str) -> str:
+    def version_of(self, path: str) -> str:
         """The version of a file when the session last read or wrote it."""
         return self._services.state.seen.get(path, "")
 
@@ -117,7 +117,11 @@ class RunTool(Performer[ToolStarted]):
             return self._end(
                 "failed", self._partial(f"Given up: it ran for more than {patience:g} seconds."), code="timeout"
             )
-        parts: tuple[InFlightPart, ...] = (*self._changed(), Text(text=replace_surrogates(output.text)), *output.media)
+        parts: tuple[InFlightPart, ...] = (
+            *self._describe_change(),
+            Text(text=replace_surrogates(output.text)),
+            *output.media,
+        )
         if output.failed:
             return self._end("failed", parts, code=output.code)
         notes, shown = await self._notes()
@@ -165,7 +169,7 @@ class RunTool(Performer[ToolStarted]):
             self.note(FaultCaught(where="notes", kind=found.kind, message=found.trace[-2000:]))
         return (), ()
 
-    def _changed(self) -> tuple[InFlightPart, ...]:
+    def _describe_change(self) -> tuple[InFlightPart, ...]:
         """What the model must know when it was not its own arguments that ran."""
         if not self._open.changed or self._intent.name == "AskUserQuestion":
             return ()

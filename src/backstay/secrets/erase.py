@@ -14,8 +14,8 @@ from msgspec import Struct, field
 from backstay.catalog.hold import folded, held, nonce_of, whole_log, whole_progress
 from backstay.logic.decide.step import stamp
 from backstay.logic.secrets.erase import Eraser
-from backstay.logic.secrets.rewrite import Moved, changed_blob, rewritten, without_contents
-from backstay.logic.state.content import as_stored_event, cited_blobs
+from backstay.logic.secrets.rewrite import Moved, change_blob, rewrite_event, without_contents
+from backstay.logic.state.content import as_stored_event, find_cited_blobs
 from backstay.ports import Clock, EventStore
 from backstay.secrets.scan import Cited, SecretScan, content_of, kinds_of
 from backstay.stores.rewritable import ChangedPast, Rewritable
@@ -67,7 +67,7 @@ class _Rewriting(Struct):
         change = self.look.eraser.text
         new = (
             msgspec.structs.replace(
-                each, event=as_stored_event(rewritten(each.event, change, self.moved, self.given_up))
+                each, event=as_stored_event(rewrite_event(each.event, change, self.moved, self.given_up))
             )
             for each in self.records
         )
@@ -84,7 +84,7 @@ class _Rewriting(Struct):
         if "file" in about.roles:
             self.given_up.add(sha)
         eraser = self.look.eraser
-        new = changed_blob(content, eraser.known if about.roles == {"media"} else eraser.text)
+        new = change_blob(content, eraser.mask_known if about.roles == {"media"} else eraser.text)
         if new is not None and about.roles != {"file"}:
             self.moved[sha] = new
 
@@ -165,6 +165,6 @@ async def _fact(
 def _citations(records: Sequence[Recorded], changed: Sequence[Recorded]) -> tuple[frozenset[str], frozenset[str]]:
     """The blobs that the log cites now, and those that it cites no more."""
     new = {record.seq: record for record in changed}
-    before = frozenset(sha for record in records for sha in cited_blobs(record.event))
-    after = frozenset(sha for record in records for sha in cited_blobs(new.get(record.seq, record).event))
+    before = frozenset(sha for record in records for sha in find_cited_blobs(record.event))
+    after = frozenset(sha for record in records for sha in find_cited_blobs(new.get(record.seq, record).event))
     return after, before - after

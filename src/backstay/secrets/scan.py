@@ -10,8 +10,8 @@ from msgspec import Struct, field
 
 from backstay.logic.secrets.erase import Eraser, kind_of
 from backstay.logic.secrets.redact import replace
-from backstay.logic.secrets.rewrite import FILES, as_text, listed_texts, texts_in
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.secrets.rewrite import FILES, as_text, list_texts, texts_in
+from backstay.logic.state.content import find_cited_blobs
 from backstay.ports import EventStore
 from backstay.stores.rewritable import Rewritable
 from backstay.stores.trace.erase import trace_texts
@@ -71,7 +71,7 @@ def note_citations(cited: dict[str, Cited], records: Iterable[Recorded]) -> None
     for record in records:
         event = record.event
         media = _media(event) if not isinstance(event, FILES) else frozenset[str]()
-        for sha in cited_blobs(event):
+        for sha in find_cited_blobs(event):
             about = cited.setdefault(sha, Cited(record.seq))
             if isinstance(event, TreeKept | RestoreStarted):
                 about.roles.add("listing")
@@ -163,7 +163,7 @@ class SecretScan(Struct):
         """The secrets in a blob. A medium is no text: only values that are known are looked for in it."""
         text = _text(content, about)
         if about.roles == {"media"}:
-            return {"a known value": 1} if self.eraser.known(text) != text else {}
+            return {"a known value": 1} if self.eraser.mask_known(text) != text else {}
         return self._kinds((text,))
 
     async def _beside(self) -> tuple[SecretPlace, ...]:
@@ -191,7 +191,7 @@ class SecretScan(Struct):
 
 def _text(content: bytes, about: Cited) -> str:
     """What is looked through of a blob: of a listing the names."""
-    return listed_texts(content) if "listing" in about.roles else as_text(content)
+    return list_texts(content) if "listing" in about.roles else as_text(content)
 
 
 async def scan(store: EventStore, meta: SessionMeta, eraser: Eraser) -> Findings:

@@ -35,7 +35,7 @@ async def apply_settings(options: Options, store: EventStore) -> ResolvedOptions
     found = await anyio.to_thread.run_sync(read_and_apply, options, meta)
     said = found.settings if isinstance(found.settings, Settings) else None
     keys = await anyio.to_thread.run_sync(collect_keys, said, found.resolved.layered, store.url)
-    found = replace(found, resolved=replace(found.resolved, keys=found.resolved.keys.joined((keys,))))
+    found = replace(found, resolved=replace(found.resolved, keys=found.resolved.keys.join((keys,))))
     if found.find is not None:
         return found
     if found.settings is None and not any(isinstance(each, str) for each in (found.model, *found.fallback_models)):
@@ -152,7 +152,7 @@ def _read(options: ResolvedOptions, new: bool, recorded: str) -> ResolvedOptions
         filled,
         settings=None,
         find=finder.find,
-        resolved=replace(filled.resolved, keys=filled.resolved.keys.joined((collect_keys(finder.settings),))),
+        resolved=replace(filled.resolved, keys=filled.resolved.keys.join((collect_keys(finder.settings),))),
         idle_timeout_s=idle_timeout_s,
         model=_complete(finder, filled.model),
         fallback_models=tuple(filter(None, (_complete(finder, each) for each in filled.fallback_models))),

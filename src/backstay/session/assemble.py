@@ -27,7 +27,7 @@ from backstay.hooks.spec import HookSpec
 from backstay.instructions.base_prompt import BASE
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.state.content import digest, replace_surrogates
-from backstay.logic.state.prompt_variables import filled_in, secret_values
+from backstay.logic.state.prompt_variables import fill_variables, secret_values
 from backstay.permissions import rule_about
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Model, Tool, Trace
@@ -271,7 +271,7 @@ async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
         policy=policy,
         instructions=instructions,
         resolve_paths=looks(toolset, call_site, options.rules),
-        opening=prepared.opening.masked(mask.drafts),
+        opening=prepared.opening.mask_with(mask.drafts),
     )
     forks = SubagentPlans(prepared.state, kit)
     core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force, forks)
@@ -361,7 +361,7 @@ def _listening(
 
 def _told(options: ResolvedOptions, prepared: Prepared) -> str:
     """The instructions of a session that looks around at nothing."""
-    added = filled_in(options.append_system_prompt, prepared.variables)
+    added = fill_variables(options.append_system_prompt, prepared.variables)
     return replace_surrogates("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
 
 

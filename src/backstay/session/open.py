@@ -84,7 +84,7 @@ _NO_WALLS: Final = "Commands still run without walls, as before; --scope sandbox
 async def prepare(options: ResolvedOptions, store: EventStore, find: ResolveModel) -> Prepared:
     """Start the session that `options` mean, or take it over. Raise before any model is asked when that cannot be."""
     owner, mask = options.owner or this_process(), Mask(options.resolved.keys.values(os.environ))
-    options = msgspec.structs.replace(options, name=mask.redactor.known(options.name))
+    options = msgspec.structs.replace(options, name=mask.redactor.mask_known(options.name))
     wanted = options.resume if options.resume is not None else options.session_id
     if wanted is None:
         return await _start(options, store, owner, sessions.new_session_id(options.clock), find)
@@ -118,7 +118,7 @@ async def _start(
         taint=options.lineage.taint,
         scope_implied=options.fs_scope is None and options.context is None,
     )
-    started = Mask(options.resolved.keys.values(os.environ)).started(started)
+    started = Mask(options.resolved.keys.values(os.environ)).mask_started(started)
     state = State()
     state.meta = msgspec.structs.replace(state.meta, id=session)
     first = [as_stored_event(event) for event in (started, requested_budget(options, state)) if event is not None]

@@ -20,7 +20,7 @@ from backstay.logic.context_usage import estimate
 from backstay.logic.decide.policy import compaction_share
 from backstay.logic.state.content import LONG, make_durable, replace_surrogates, shorten
 from backstay.logic.state.entries import InvokedBy, SkillMode, SkillStatus, entry_added, skill_entry
-from backstay.logic.state.prompt_variables import filled_in
+from backstay.logic.state.prompt_variables import fill_variables
 from backstay.logic.state.results import ExecutionResult, TurnResult, usage_snapshot
 from backstay.logic.state.resume import ResumeReport
 from backstay.runtime.barrier import Fault, run_guarded
@@ -151,7 +151,7 @@ class Session(SessionView):
         name = replace_surrogates(input_id or self._next_input())
         async for _ in self.send(prompt, input_id=name, display=display, raw=raw):
             pass
-        await self._callbacks.caught_up(self.seq)
+        await self._callbacks.wait_until(self.seq)
         if self._runner.failure is not None:
             raise self._runner.failure
         result = self.input_result(name)
@@ -589,7 +589,9 @@ class Session(SessionView):
     def _input(self, prompt: Prompt) -> tuple[tuple[InputPart, ...], dict[str, bytes]]:
         given = (Text(text=prompt),) if isinstance(prompt, str) else prompt
         parts, blobs = make_durable(
-            Text(text=filled_in(replace_surrogates(part.text), self._variables)) if isinstance(part, Text) else part
+            Text(text=fill_variables(replace_surrogates(part.text), self._variables))
+            if isinstance(part, Text)
+            else part
             for part in given
         )
         kept = tuple(part for part in parts if isinstance(part, Text | TextRef | MediaRef | MediaLink))

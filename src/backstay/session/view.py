@@ -13,7 +13,7 @@ from backstay.logic.secrets.redact import Redactor
 from backstay.logic.state.entries import Entry
 from backstay.logic.state.results import TurnResult, UsageSnapshot, usage_snapshot
 from backstay.logic.state.resume import ResumeReport
-from backstay.logic.state.session_state import used_memories
+from backstay.logic.state.session_state import list_used_memories
 from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.ports import EventStore
 from backstay.runtime.bus import Item, Subscription, follow
@@ -151,7 +151,7 @@ class SessionView:
         """How full the context is."""
         policy, progress = self._runner.policy, self._services.state.progress
         model = progress.retries.model or progress.model
-        used = progress.context.used(policy.overhead) if progress.context.messages else 0
+        used = progress.context.request_tokens(policy.overhead) if progress.context.messages else 0
         return context_state(used, policy.facts_of(model).window, exact=progress.context.exact)
 
     @property
@@ -250,7 +250,7 @@ class SessionView:
     @property
     def used_memory(self) -> tuple[str, ...]:
         """The ids of the memories that were used, each once."""
-        return used_memories(self.memory_events)
+        return list_used_memories(self.memory_events)
 
     @property
     def slots(self) -> Mapping[str, SlotWritten]:
@@ -351,7 +351,7 @@ class SessionView:
     async def _held_before(self, transcript: Transcript) -> Mapping[str, str]:
         """What files held before calls changed them; what is gone, too large or no text is left out."""
         held: dict[str, str] = {}
-        for call, sha256 in tuple(transcript.kept().items())[-MOST_BEFORE:]:
+        for call, sha256 in tuple(transcript.file_captures().items())[-MOST_BEFORE:]:
             try:
                 content = await self._services.store.blob(sha256) if sha256 else b""
                 if len(content) <= LARGEST_BEFORE:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.state.content import cited_blobs, digest, spoken
+from backstay.logic.state.content import digest, find_cited_blobs, searchable_text
 from backstay.logic.state.outline import project
 from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
 from backstay.stores import owners
@@ -101,7 +101,7 @@ class MemoryStore:
                 raise UserError(f"{sha256!r} is not the SHA-256 of the blob given under that name.")
         log.lines += _encoded(lease.session, expected_seq, records)
         log.meta = project(log.meta, records)
-        log.cited.update(blobs, *(cited_blobs(record.event) for record in records))
+        log.cited.update(blobs, *(find_cited_blobs(record.event) for record in records))
         self._shelf.blobs.update(blobs)
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
@@ -188,7 +188,7 @@ class MemoryStore:
         log = self._log(session)
         found = _decoded(log.lines, 0)
         wrong = [found.trouble.detail] if found.trouble else []
-        cited = {sha for record in found.records for sha in cited_blobs(record.event)}
+        cited = {sha for record in found.records for sha in find_cited_blobs(record.event)}
         return (
             *wrong,
             *(f"The blob {sha!r} is not in this store." for sha in sorted(cited - self._shelf.blobs.keys())),
@@ -238,7 +238,7 @@ def find(meta: SessionMeta, records: Iterable[Recorded], words: Sequence[str]) -
     """
     patterns = [re.compile(rf"(?<![^\W_]){word}") for word in words]
     for record in records if patterns else ():
-        text = spoken(record.event)
+        text = searchable_text(record.event)
         folded = _folded(text)
         places = [found.start() for pattern in patterns if (found := pattern.search(folded))]
         if len(places) == len(patterns):

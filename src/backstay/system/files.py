@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from backstay.logic.secrets.rewrite import Change, changed_bytes
+from backstay.logic.secrets.rewrite import Change, change_bytes
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -53,7 +53,7 @@ def change_files(paths: Iterable[Path], change: Change) -> int:
     count = 0
     for path in paths:
         before = path.read_bytes()
-        after = changed_bytes(before, change)
+        after = change_bytes(before, change)
         if after != before:
             replace_file(path, after)
             count += 1

@@ -48,7 +48,7 @@ class Keys:
         held = (value.strip() for name, value in environment.items() if self.holds(name))
         return tuple(dict.fromkeys(each for each in (*held, *self.texts) if each and not _is_source(each)))
 
-    def joined(self, others: "Iterable[Keys]") -> "Keys":
+    def join(self, others: "Iterable[Keys]") -> "Keys":
         """These and others."""
         every = (self, *others)
         texts = dict.fromkeys(text for each in every for text in each.texts)

@@ -77,20 +77,20 @@ _line_decoder: Final = msgspec.json.Decoder(_AnyLine)
 def header_line(session: str, events: int) -> bytes:
     """The first line of a file with so many events, and its line end."""
     header = Header(format=FORMAT, version=VERSION, session=session, events=events)
-    return _sealed(msgspec.json.encode(header))
+    return _seal(msgspec.json.encode(header))
 
 
 def blob_line(sha256: str, content: bytes | None) -> bytes:
     """The line of a blob, and its line end."""
     text = None if content is None else base64.b64encode(content).decode("ascii")
-    return _sealed(msgspec.json.encode({"blob": sha256, "data": text}))
+    return _seal(msgspec.json.encode({"blob": sha256, "data": text}))
 
 
 def event_line(session: str, record: Recorded) -> bytes:
     """The line of an event, and its line end."""
     version = VERSIONS[type(record.event)]
     shape = b',"v":%d}' % version if version != 1 else b"}"
-    return _sealed(line(session, record)[:-1] + shape)
+    return _seal(line(session, record)[:-1] + shape)
 
 
 def read_header(content: bytes) -> Header:
@@ -147,6 +147,6 @@ def _blob(sha256: str, data: msgspec.Raw) -> Blob:
     return Blob(sha256=sha256, content=content)
 
 
-def _sealed(content: bytes) -> bytes:
+def _seal(content: bytes) -> bytes:
     body = content[:-1]
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))

@@ -40,7 +40,7 @@ def line(session: str, item: Item) -> bytes:
         case Notice():
             return notice_line(session, item)
         case Lagged():
-            return lagged_line(session, item)
+            return line_of_lag(session, item)
         case CommandResult():
             return unbroken(command_line(session, item))
         case _:
@@ -79,7 +79,7 @@ def notice_line(session: str, notice: Notice) -> bytes:
     return _encoder.encode(_MarkLine(type=LIFECYCLE, session=session, after=notice.after, data=content))
 
 
-def lagged_line(session: str, lagged: Lagged) -> bytes:
+def line_of_lag(session: str, lagged: Lagged) -> bytes:
     """The word to a slow subscriber as a line of the stream."""
     return _encoder.encode(_MarkLine(type=LAGGED, session=session, after=lagged.after, data={"missed": lagged.missed}))
 
@@ -174,13 +174,13 @@ _DELTA_NAMED: Final = {NAME_OF[cls]: cls for cls in DELTAS}
 def _item(head: _Head) -> Item:
     name = head.type.removeprefix(PREFIX)
     if head.type == LIFECYCLE:
-        return _placed(head, Notice, after=head.after)
+        return _decode_item(head, Notice, after=head.after)
     if head.type == LAGGED:
-        return _placed(head, Lagged, after=head.after)
+        return _decode_item(head, Lagged, after=head.after)
     if head.type == COMMAND_RESULT:
-        return _placed(head, CommandResult, after=head.after)
+        return _decode_item(head, CommandResult, after=head.after)
     if name in _DELTA_NAMED:
-        return _placed(head, _DELTA_NAMED[name], after=head.after, n=head.n)
+        return _decode_item(head, _DELTA_NAMED[name], after=head.after, n=head.n)
     if name not in EVENT_NAMED:
         raise NeedsUpgrade(
             f"The type {head.type!r} is unknown here. A newer Backstay sent it: upgrade to follow this session."
@@ -191,6 +191,6 @@ def _item(head: _Head) -> Item:
     return Recorded(seq=head.seq, id=head.id, at=micros(head.at), by=head.by, cause=head.cause, event=event)
 
 
-def _placed(head: _Head, kind: type[_T], **place: int) -> _T:
+def _decode_item(head: _Head, kind: type[_T], **place: int) -> _T:
     content = msgspec.json.decode(head.data, type=dict[str, object])
     return msgspec.convert(content | place, kind)

@@ -157,11 +157,11 @@ def test_values_that_the_runtime_injected_are_masked_exactly() -> None:
     ],
 )
 def test_a_known_value_is_found_as_any_program_writes_json_and_addresses(written: str) -> None:
-    assert Redactor(exact=["k/2b+9&f<w'q"]).known(f'<"{written}">') == f'<"{REDACTED}">'
+    assert Redactor(exact=["k/2b+9&f<w'q"]).mask_known(f'<"{written}">') == f'<"{REDACTED}">'
 
 
 def test_a_known_value_that_is_no_text_is_found_as_it_is() -> None:
-    assert Redactor(exact=["latin-\udcff-1"]).known("a latin-\udcff-1 b") == f"a {REDACTED} b"
+    assert Redactor(exact=["latin-\udcff-1"]).mask_known("a latin-\udcff-1 b") == f"a {REDACTED} b"
 
 
 @pytest.mark.contract("RB-33")

@@ -100,4 +100,4 @@ def test_messages_path_and_history_are_those_of_the_whole_log(steps: list[tuple[
     assert list(paged.messages()) == whole.messages
     assert [record.seq for record in log.records if paged.path.holds(record)] == [each.seq for each in whole.path()]
     assert tuple(entry for turn in paged.transcripts() for entry in turn.entries()) == whole.entries()
-    assert [said for turn in paged.transcripts() for said in turn.spoken()] == list(whole.spoken())
+    assert [said for turn in paged.transcripts() for said in turn.walk_nodes()] == list(whole.walk_nodes())

@@ -156,7 +156,7 @@ def test_a_written_file_is_compared_with_what_was_kept_of_it_and_then_with_what_
         *turn(*write("c7", "x\n"), after=40),
         *turn(*write("c8", "new\n", "Created '/w/a': 4 bytes."), after=50),
     )
-    assert dict(said.kept()) == {"c1": "f00"}
+    assert dict(said.file_captures()) == {"c1": "f00"}
     found = {
         note["call"]: signs(note["diffLines"])
         for note in notes(said, "tool-end", {"c1": "one\n"})
@@ -178,7 +178,7 @@ def test_a_pre_image_that_was_not_kept_is_no_empty_file() -> None:
         FileKept(path="/w/a", kind="file", sha256="", call="c1"),
         FileKept(path="/w/b", kind="absent", call="c2"),
     )
-    assert dict(folded(*kept).kept()) == {"c2": ""}
+    assert dict(folded(*kept).file_captures()) == {"c2": ""}
 
 
 def test_a_patch_has_a_difference_for_each_file_with_the_numbers_of_its_report() -> None:

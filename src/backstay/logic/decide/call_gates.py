@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from backstay.hooks.gates import gate, hook_intent
 from backstay.hooks.merge import HookVerdict
 from backstay.logic.decide.policy import Policy
-from backstay.logic.state.calls import OpenCall, seen_as, subject_of
+from backstay.logic.state.calls import OpenCall, fingerprint_seen, subject_of
 from backstay.logic.state.progress import Progress
 from backstay.permissions import Call, fingerprint, judge_call, rules_digest
 from backstay.permissions.suggested_rules import is_exact_text
@@ -23,9 +23,9 @@ from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ToolSpec
 
 
-def judged(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
+def judge_open_call(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
     """The verdict on a call that was looked at."""
-    verdict = _weighed(p, call, spec, policy)
+    verdict = _judge(p, call, spec, policy)
     event = CallJudged(
         call=call.id,
         decision=verdict.decision,
@@ -47,14 +47,14 @@ def exact_rule(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> s
         return ""
     text = f"Bash({command})"
     ruled = replace(policy, rules=(*policy.rules, replace(Rule.parse("allow", text), source="grant")))
-    return text if _weighed(p, replace(call, approved=""), spec, ruled).decision == "allow" else ""
+    return text if _judge(p, replace(call, approved=""), spec, ruled).decision == "allow" else ""
 
 
-def _weighed(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Verdict:
+def _judge(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Verdict:
     facts = call.facts
     call_site = policy.call_site if facts is None else replace(policy.call_site, links=facts.links, globs=facts.globs)
     hook = HookVerdict(decision=call.hook, reason=call.hook_reason) if call.hook is not None else None
-    own, seen = fingerprint(call.name, call.args), seen_as(call.name, call.args, facts)
+    own, seen = fingerprint(call.name, call.args), fingerprint_seen(call.name, call.args, facts)
     return judge_call(
         Call(tool=spec, args=msgspec.json.decode(call.args, type=dict[str, object])),
         call_site,
@@ -110,37 +110,37 @@ def hooks_running(p: Progress) -> bool:
 def close_call(call: OpenCall) -> Draft:
     """The result of a call whose turn is being stopped."""
     if call.lost:
-        return _lost(call)
+        return _finish_lost(call)
     if call.phase == "paused":
-        return _result(call, "interrupted", "interrupted", "The child session waited for money and was stopped.")
+        return _finish(call, "interrupted", "interrupted", "The child session waited for money and was stopped.")
     if call.phase == "running":
         text = "Stopped by the person; it did not answer in time and may have partly happened."
-        return _result(call, "interrupted", "interrupted", text)
-    return _result(call, "interrupted", "interrupted", "Not run: the turn was interrupted before it began.")
+        return _finish(call, "interrupted", "interrupted", text)
+    return _finish(call, "interrupted", "interrupted", "Not run: the turn was interrupted before it began.")
 
 
 def _due(
     p: Progress, call: OpenCall, spec: ToolSpec | None, policy: Policy, *, may_ask: bool, may_start: bool
 ) -> Sequence[Draft]:
     if call.lost and call.effect == "once":
-        return (_lost(call),)
+        return (_finish_lost(call),)
     match call.phase:
-        case "new" if _is_heard(p, call):
+        case "new" if _hooks_running(p, call):
             return ()  # what hooks say about it counts for what is looked at next
         case "new":
             return (Draft(event=CallProposed(call=call.id), cause=call.id),)
         case "inspected" if (
             spec is not None and not call.problem and spec.touches == "person" and _answers_itself(call)
         ):
-            return (_result(call, "invalid", "bad_arguments", "Leave `answers` out: they are the person's to give."),)
+            return (_finish(call, "invalid", "bad_arguments", "Leave `answers` out: they are the person's to give."),)
         case "inspected" if spec is not None and not call.problem:
             waits = _gate(p, policy, "PreToolUse", call)
-            return (judged(p, call, spec, policy),) if waits is None else waits
+            return (judge_open_call(p, call, spec, policy),) if waits is None else waits
         case "inspected":
-            return (_lost(call) if call.lost and call.effect != "pure" else _invalid(call),)
+            return (_finish_lost(call) if call.lost and call.effect != "pure" else _finish_invalid(call),)
         case "judged" if may_ask:
             waits = _gate(p, policy, "PermissionRequest", call)
-            if waits is None and (settled := _refused_before(p, call, policy)):
+            if waits is None and (settled := _repeat_refusal(p, call, policy)):
                 return (settled,)
             shown = call.args if call.changed else ""
             asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
@@ -149,7 +149,7 @@ def _due(
             return _refuse(call, policy)
         case "allowed" if may_start and spec is not None:
             fresh = call.rules == rules_digest(policy.rules)  # settings may have been read again since
-            return (_start(p, call, spec, policy) if fresh else judged(p, call, spec, policy),)
+            return (_start(p, call, spec, policy) if fresh else judge_open_call(p, call, spec, policy),)
         case "paused" if may_start and spec is not None:
             return _wake(p, call, spec, policy)
         case _:
@@ -165,11 +165,11 @@ def _gate(p: Progress, policy: Policy, event: str, call: OpenCall) -> Sequence[D
     return gate(p.hooks, policy, event, subject_of(call), matcher_value=call.name, args=call.args)
 
 
-def _is_heard(p: Progress, call: OpenCall) -> bool:
+def _hooks_running(p: Progress, call: OpenCall) -> bool:
     return any(p.hooks.is_running(event, subject_of(call)) for event in ("PreToolUse", "PermissionRequest"))
 
 
-def _refused_before(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
+def _repeat_refusal(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
     """The no of hooks to this very call before it had to be looked at again. A yes was judged with it."""
     heard = p.hooks.find_verdict("PermissionRequest", subject_of(call))
     if heard is None or heard.decision != "deny":
@@ -200,44 +200,44 @@ def _wake(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Sequen
     """Run a child again that waits for money, once there is more."""
     budget = p.budget
     share = budget.share(child_session_id(p.session, call.id))
-    if share is None or (budget.left() and share > call.share):
+    if share is None or (budget.remaining() and share > call.share):
         return (_start(p, call, spec, policy),)
     if budget.paused:
         return ()
     if budget.refused or budget.limit is None:
-        return (_result(call, "failed", "budget", f"The child session has spent what it might: {budget.refused}."),)
+        return (_finish(call, "failed", "budget", f"The child session has spent what it might: {budget.refused}."),)
     return (Draft(event=BudgetAsked(spent=budget.spent, limit=budget.limit), cause=call.id),)
 
 
 def _refuse(call: OpenCall, policy: Policy) -> Sequence[Draft]:
     if call.lost and call.effect != "pure":
-        return (_lost(call),)
+        return (_finish_lost(call),)
     seen = hook_intent(policy, "PermissionDenied", call.id, matcher_value=call.name, args=call.args)
-    refused = _result(call, "denied", "denied", f"{_as_changed(call)}Not run: {call.detail.rstrip('.')}.")
+    refused = _finish(call, "denied", "denied", f"{_preface_change(call)}Not run: {call.detail.rstrip('.')}.")
     return (refused,) if seen is None else (seen, refused)
 
 
-def _invalid(call: OpenCall) -> Draft:
+def _finish_invalid(call: OpenCall) -> Draft:
     code, _, message = call.problem.partition(": ")
     words = message or f"There is no tool called {call.name!r} here."
-    return _result(call, "invalid", code or "unknown_tool", f"{_as_changed(call)}{words}")
+    return _finish(call, "invalid", code or "unknown_tool", f"{_preface_change(call)}{words}")
 
 
-def _as_changed(call: OpenCall) -> str:
+def _preface_change(call: OpenCall) -> str:
     """What the model must know first when it was not its own arguments that were judged."""
     if not call.changed:
         return ""
     return f"({'The person' if call.changed == 'user' else 'A hook'} changed the arguments to {call.args}) "
 
 
-def _lost(call: OpenCall) -> Draft:
+def _finish_lost(call: OpenCall) -> Draft:
     text = (
         f"Outcome unknown: {call.name} was started, then the process died before it reported back. "
         "It may have happened wholly, partly or not at all, and it was not run again. Find out before relying on either."
     )
-    return _result(call, "unknown", "restart", text)
+    return _finish(call, "unknown", "restart", text)
 
 
-def _result(call: OpenCall, outcome: ToolOutcome, code: str, text: str) -> Draft:
+def _finish(call: OpenCall, outcome: ToolOutcome, code: str, text: str) -> Draft:
     finished = ToolFinished(call=call.id, outcome=outcome, code=code, content=(Text(text=text),))
     return Draft(event=finished, cause=call.intent or call.id)

@@ -47,7 +47,7 @@ def ask(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
         return (Draft(event=started, cause=turn.id),)
     if overflow := _overflow(p, model, policy):
         return (end_turn(turn, "failed", code="context_overflow", message=overflow),)
-    return (_asked(p, turn, model, policy),)
+    return (_ask_model(p, turn, model, policy),)
 
 
 def after_failure(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
@@ -59,7 +59,7 @@ def after_failure(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
     if taken := fallback(p.retries, policy.chain(p.model), policy.retries, p.at):
         return Draft(event=taken, cause=failure.ask)
     if failure.kind == "context_overflow" and policy.auto_compact is not None and _may_compact(p) and not failure.shown:
-        return Draft(event=_started(p, p.retries.model or p.model, policy, "overflow"), cause=turn.id)
+        return Draft(event=_start_compaction(p, p.retries.model or p.model, policy, "overflow"), cause=turn.id)
     long = f" The provider asks to wait {failure.retry_after_s:g} seconds." if failure.retry_after_s else ""
     return end_turn(turn, "failed", code=failure.kind, message=f"{failure.message}{long}")
 
@@ -93,33 +93,33 @@ def _rest_of_wait(p: Progress, model: str, policy: Policy) -> WaitStarted:
 
 def _compaction(p: Progress, model: str, policy: Policy) -> CompactionStarted | None:
     if policy.max_messages is not None and p.context.messages > policy.max_messages and not p.context.trimmed:
-        return _started(p, model, policy, "trim")
+        return _start_compaction(p, model, policy, "trim")
     if policy.auto_compact is None or not _may_compact(p):
         return None
     window = policy.facts_of(model).window
-    full = p.context.used(policy.overhead) >= policy.auto_compact * window
-    return _started(p, model, policy, "auto") if full else None
+    full = p.context.request_tokens(policy.overhead) >= policy.auto_compact * window
+    return _start_compaction(p, model, policy, "auto") if full else None
 
 
 def _may_compact(p: Progress) -> bool:
     return not p.context.tried and p.context.fruitless < BREAKER
 
 
-def _started(p: Progress, model: str, policy: Policy, trigger: CompactionTrigger) -> CompactionStarted:
+def _start_compaction(p: Progress, model: str, policy: Policy, trigger: CompactionTrigger) -> CompactionStarted:
     return CompactionStarted(
         trigger=trigger,
         model=model,
-        used=p.context.used(policy.overhead),
+        used=p.context.request_tokens(policy.overhead),
         window=policy.facts_of(model).window,
         overhead=policy.overhead,
-        reserved=expected_cost(p, model, policy) if p.budget.limit is not None and trigger != "trim" else 0,
+        reserved=estimate_cost(p, model, policy) if p.budget.limit is not None and trigger != "trim" else 0,
         instructions=policy.compact_instructions,
         keep=policy.max_messages or 0 if trigger == "trim" else 0,
     )
 
 
 def _overflow(p: Progress, model: str, policy: Policy) -> str:
-    window, used = policy.facts_of(model).window, p.context.used(policy.overhead)
+    window, used = policy.facts_of(model).window, p.context.request_tokens(policy.overhead)
     if used <= HARD_LIMIT * window:
         return ""
     alone = int((policy.overhead + p.context.prompt) * p.context.ratio)
@@ -141,7 +141,7 @@ def _overflow(p: Progress, model: str, policy: Policy) -> str:
 
 def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[Draft] | None:
     """What an empty budget leads to; None when the call may be made."""
-    budget, needed = p.budget, expected_cost(p, model, policy, output=0)
+    budget, needed = p.budget, estimate_cost(p, model, policy, output=0)
     if budget.limit is None or not budget.empty(needed):
         return None
     match budget.on_exceed:
@@ -167,13 +167,13 @@ def _no_money(budget: BudgetState, limit: int, needed: int) -> str:
     )
 
 
-def expected_cost(p: Progress, model: str, policy: Policy, *, output: int = LIKELY_OUTPUT) -> int:
+def estimate_cost(p: Progress, model: str, policy: Policy, *, output: int = LIKELY_OUTPUT) -> int:
     """What the next call will cost at least, with an answer of `output` tokens."""
-    usage = Usage(input=p.context.used(policy.overhead), output=output)
+    usage = Usage(input=p.context.request_tokens(policy.overhead), output=output)
     return cost(usage, policy.facts_of(model).prices) or 0
 
 
-def _asked(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Draft:
+def _ask_model(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Draft:
     asked = ModelAsked(
         turn=turn.id,
         round=turn.rounds + 1,
@@ -182,6 +182,6 @@ def _asked(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Draft:
         tools=policy.tools_digest,
         parameters=policy.parameters,
         tokens=policy.overhead + p.context.guess,
-        reserved=expected_cost(p, model, policy, output=LIKELY_OUTPUT),
+        reserved=estimate_cost(p, model, policy, output=LIKELY_OUTPUT),
     )
     return Draft(event=asked, cause=turn.id)

@@ -109,25 +109,25 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
         case InputDropped():
             return _still_queued(p, draft, draft.event)
         case ModelReplied() | ModelFailed() if draft.cause != p.asking:
-            return _ignored(p, draft)
+            return _ignore(p, draft)
         case WaitEnded() if draft.cause != p.retries.waiting:
             return None
         case Compacted() | CompactionFailed() if draft.cause != p.compacting:
-            return _ignored(p, draft)
+            return _ignore(p, draft)
         case BudgetAnswered() if draft.cause != p.budget.asking:
-            return _ignored(p, draft)
+            return _ignore(p, draft)
         case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
-            return _ignored(p, draft)
+            return _ignore(p, draft)
         case HookFinished() if not p.hooks.awaits(draft.cause):
-            return _ignored(p, draft)
+            return _ignore(p, draft)
         case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
-            return _ignored(p, draft)
+            return _ignore(p, draft)
         case ChildFinished(call=call) if p.skill is not None and p.skill.performs(call, draft.cause):
             return draft
         case ToolFinished() | ChildFinished() | ChildPaused() | ProcessStarted() if not _waits(
             p, draft, draft.event.call, ("running",)
         ):
-            return _ignored(p, draft)
+            return _ignore(p, draft)
         case _:
             return draft
 
@@ -144,7 +144,7 @@ def _waits(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> 
     return call is not None and call.phase in phases and call.intent == draft.cause
 
 
-def _ignored(p: Progress, draft: Draft) -> Draft:
+def _ignore(p: Progress, draft: Draft) -> Draft:
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(draft.event).__name__).lower()
     ignored = ResultIgnored(kind=kind, summary=repr(draft.event)[:200], cost=_unpaid(p, draft))
     return Draft(event=ignored, cause=draft.cause)
@@ -199,7 +199,7 @@ def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 
 def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
-    if (mode := policy.lapsed(p.mode)) is not None:
+    if (mode := policy.mode_after_lapse(p.mode)) is not None:
         return (Draft(event=ModeChanged(mode=mode)),)
     if p.restore is not None:  # no turn begins on files that are being put back
         return () if p.restoring else (Draft(event=p.restore, by="user"),)
@@ -235,7 +235,7 @@ def _session_start(p: Progress, policy: Policy) -> Sequence[Draft] | None:
 
 def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     if p.hooks.stop:
-        return _stopped_by_hook(p, turn)
+        return _end_by_hook(p, turn)
     if p.retries.failure is not None:
         return (after_failure(p, turn, policy),)
     if taken := _takeable(p, turn):
@@ -268,7 +268,7 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
     return (dropped, end_turn(turn, "failed", code="hook", message=f"A hook refused the prompt: {why}"))
 
 
-def _stopped_by_hook(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
+def _end_by_hook(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
     """The end of a turn that a hook ended. Input that it was to begin with, or that the hook spoke of, is not tried again."""
     heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in _takeable(p, turn)}
     refused = tuple(each for each, said in heard.items() if turn.owes == "input" or (said and said.stops))

@@ -18,7 +18,7 @@ from itertools import accumulate
 from typing import Final
 
 from backstay.logic.secrets.known_values import PLAIN_LEAST, KnownValues, find_told_words, forms, is_telling
-from backstay.logic.secrets.redact import Redactor, merge_overlapping, replace, replace_part, written_forms
+from backstay.logic.secrets.redact import Redactor, merge_overlapping, replace, replace_part, spell_value
 from backstay.logic.secrets.shapes import SecretMatch, looks_random
 
 DIGITS: Final = 12
@@ -53,15 +53,15 @@ class Eraser:
                         self._add(form, one.why, parts=len(form) >= PLAIN_LEAST or looks_random(form))
         return found
 
-    def known(self, text: str) -> str:
+    def mask_known(self, text: str) -> str:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
-        return replace(self._redactor.known(text), merge_overlapping([*self._exact(text)]))
+        return replace(self._redactor.mask_known(text), merge_overlapping([*self._exact(text)]))
 
     def find(self, text: str) -> list[SecretMatch]:
         """Every secret in a text, in order; a mark is none."""
         whole = merge_overlapping([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
         parts = [SecretMatch(run.start, run.end, _HALF) for run in self._index.parts(text)]
-        found = _named_after(whole, merge_overlapping([*whole, *parts])) if parts else whole
+        found = _name_parts(whole, merge_overlapping([*whole, *parts])) if parts else whole
         if not found or "[ERASED " not in text:
             return found
         return _outside([mark.span() for mark in _MARK.finditer(text)], found)
@@ -86,7 +86,7 @@ class Eraser:
     def _add(self, value: str, why: str, *, parts: bool = True) -> None:
         self._values[value] = why
         self._index.add(value, parts=parts)
-        for form in written_forms(value):
+        for form in spell_value(value):
             self._index.add(form, parts=False)
 
     def _exact(self, text: str) -> Iterator[SecretMatch]:
@@ -99,7 +99,7 @@ def kind_of(why: str) -> str:
     return _UNFIT.sub(" ", why).strip()[:60] or "a secret"
 
 
-def _named_after(whole: list[SecretMatch], found: list[SecretMatch]) -> list[SecretMatch]:
+def _name_parts(whole: list[SecretMatch], found: list[SecretMatch]) -> list[SecretMatch]:
     """What was found, each called what the first whole secret in it is called."""
     named, at = [], 0
     for one in found:

@@ -191,7 +191,7 @@ def is_telling(value: str) -> bool:
 
 def forms(value: str) -> Iterator[str]:
     """A value as it stands, as it was before it was written as JSON or in an address, and what is left of it without signs around it."""
-    given = dict.fromkeys((value, *_unescaped(value), unquote(value)))
+    given = dict.fromkeys((value, *_unescape(value), unquote(value)))
     for form in tuple(given):
         if _COOKIE.match(form):
             given |= dict.fromkeys(crumb["value"] for crumb in _CRUMB.finditer(form))
@@ -201,7 +201,7 @@ def forms(value: str) -> Iterator[str]:
     yield from filter(None, given)
 
 
-def _unescaped(value: str) -> Iterator[str]:
+def _unescape(value: str) -> Iterator[str]:
     try:
         plain = json.loads(f'"{value}"')
     except ValueError:
@@ -258,10 +258,10 @@ class _Repeated(Exception):
         self.name = name
 
 
-def repeated_name(text: str | bytes) -> str:
+def find_repeated_name(text: str | bytes) -> str:
     """The first name that stands twice in an object of a JSON text; empty when there is none, and for what is no JSON."""
     try:
-        json.loads(text, object_pairs_hook=_checked)
+        json.loads(text, object_pairs_hook=_refuse_repeated)
     except _Repeated as exc:
         return exc.name
     except (ValueError, RecursionError):
@@ -269,7 +269,7 @@ def repeated_name(text: str | bytes) -> str:
     return ""
 
 
-def _checked(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+def _refuse_repeated(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]

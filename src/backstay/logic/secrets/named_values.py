@@ -32,7 +32,7 @@ from backstay.logic.secrets.shapes import (
     LONGEST_JUDGED,
     SecretMatch,
     contains,
-    decoded,
+    decode_base64,
     has_digit,
     is_code,
     is_literal,
@@ -90,7 +90,7 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
     reader, size, done = _Reader(text, lowered, back), len(text), 0
     verdicts: dict[str, NameVerdict] = {}
-    for first, last in _named_signs(back):
+    for first, last in _find_named_signs(back):
         start, sign = size - last, size - first
         if sign <= done and reader.value_start(sign) <= done:
             continue
@@ -107,7 +107,7 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
             yield SecretMatch(sign + verdict.start, done, verdict.why)
 
 
-def _named_signs(back: str) -> list[Span]:
+def _find_named_signs(back: str) -> list[Span]:
     """Where names stand that a sign follows: places in `back`, in the order in which they stand in the text."""
     names = [name for sign, name in NAMES.items() if sign in back]
     found = [match.span() for name in names for match in name.finditer(back)]
@@ -238,29 +238,29 @@ class _Reader:
         self._note_read(
             cookie.end() + 1 if cookie else _FAR if self._text[at : at + 1] == "\\" else at + LONGEST_COOKIE_NAME + 4
         )
-        return cookie.span("secret") if cookie and not is_code(self._judged_part(*cookie.span("secret"))) else NOWHERE
+        return cookie.span("secret") if cookie and not is_code(self._take_judged(*cookie.span("secret"))) else NOWHERE
 
     def _is_line(self, kind: str, start: int, end: int) -> bool:
         """Whether the line below a name is its value."""
-        value = self._judged_part(start, end)
+        value = self._take_judged(start, end)
         if " " in value or "\t" in value:
             return is_phrase(value, is_password=kind == "password")
         return end - start >= _SHORTEST[kind] and is_literal(value, password=kind == "password")
 
     def _word(self, name: Name, start: int) -> Span:
         kind, end = name.kind, self._word_ends.after(start)
-        judged = self._judged(start, end)
+        judged = self._limit_judged(start, end)
         if end - start >= _SHORTEST[kind] and (kind == "password" or self._digits.after(start) < judged):
             head = self._text[start:judged]
             if _is_login(head) if kind == "auth" else is_literal(head, password=kind == "password"):
                 return self._whole(start, end)
         if self._is_variable(name):
             end = self._argument_ends.after(start)
-            if end - start >= 3 and not is_code(self._text[start : self._judged(start, end)]):
+            if end - start >= 3 and not is_code(self._text[start : self._limit_judged(start, end)]):
                 return self._whole(start, end)
         return NOWHERE
 
-    def _judged(self, start: int, end: int) -> int:
+    def _limit_judged(self, start: int, end: int) -> int:
         """The end of what is judged of a value."""
         judged = min(end, start + LONGEST_JUDGED)
         self._note_read(judged + 1)
@@ -272,7 +272,7 @@ class _Reader:
         return start, end
 
     def _is_quoted_secret(self, name: Name, start: int, end: int) -> bool:
-        kind, value = name.kind, self._judged_part(start, end)
+        kind, value = name.kind, self._take_judged(start, end)
         if kind == "auth":
             return _is_login(value)
         if " " in value or "\t" in value:
@@ -302,7 +302,7 @@ class _Reader:
         start = begun.end()
         self._note_read(start + _LONGEST_SCHEME)
         end = self._header_ends.after(start)
-        judged = self._judged(start, end)
+        judged = self._limit_judged(start, end)
         if end - start < 8 or not (begun["scheme"] or self._digits.after(start) < judged):
             return NOWHERE
         is_real = _is_credential if begun["scheme"] else looks_random
@@ -318,7 +318,7 @@ class _Reader:
         before = text[max(0, start - LONGEST_BEFORE) : start]
         return not _SMALL.search(before, len(before.rstrip(_IDENTIFIER)))
 
-    def _judged_part(self, start: int, end: int) -> str:
+    def _take_judged(self, start: int, end: int) -> str:
         return self._text[start : min(end, start + LONGEST_JUDGED)]
 
 
@@ -330,7 +330,7 @@ def _is_mixed(value: str) -> bool:
 
 def _is_login(value: str) -> bool:
     """Whether this is the base64 of a name and a password, as Docker and npm keep them."""
-    plain = decoded(value)
+    plain = decode_base64(value)
     return len(value) >= 8 and b":" in plain[1:] and plain.isascii() and plain.decode().isprintable()
 
 

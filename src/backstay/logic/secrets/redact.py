@@ -48,7 +48,7 @@ class Redactor:
     """Finds and replaces secrets. `exact` are values that are known to be secret, such as those that the runtime injected."""
 
     def __init__(self, exact: Iterable[str] = ()) -> None:
-        forms = {form for value in exact if len(value) >= SHORTEST_EXACT for form in written_forms(value)}
+        forms = {form for value in exact if len(value) >= SHORTEST_EXACT for form in spell_value(value)}
         self._exact: tuple[str, ...] = tuple(sorted(forms, key=len, reverse=True))
         self._short = tuple(form for form in self._exact if len(form) < WINDOW)
         self._index = KnownValues() if len(self._exact) > FEW else None
@@ -60,7 +60,7 @@ class Redactor:
         """Every secret in `text`, in order, none overlapping another. The time is linear in the text."""
         found = self._find(text)
         if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
-            found += _uncoloured(text, self._find)
+            found += _find_below_colours(text, self._find)
         return merge_overlapping(found)
 
     def _find(self, text: str) -> list[SecretMatch]:
@@ -77,7 +77,7 @@ class Redactor:
             )
         return found
 
-    def known(self, text: str) -> str:
+    def mask_known(self, text: str) -> str:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
         return replace(text, merge_overlapping([*self._find_exact(text)])) if text else text
 
@@ -159,17 +159,17 @@ def looks_secret(text: str, name: str = "") -> str:
     return f"it holds {found[0].why}" if found else ""
 
 
-def _redacted(_: SecretMatch) -> str:
+def _mark(_: SecretMatch) -> str:
     return REDACTED
 
 
-def replace(text: str, found: Iterable[SecretMatch], mark: Callable[[SecretMatch], str] = _redacted) -> str:
+def replace(text: str, found: Iterable[SecretMatch], mark: Callable[[SecretMatch], str] = _mark) -> str:
     """`text` with a mark in place of each secret that was found."""
     return replace_part(text, 0, len(text), deque(found), mark)
 
 
 def replace_part(
-    text: str, start: int, end: int, secrets: deque[SecretMatch], mark: Callable[[SecretMatch], str] = _redacted
+    text: str, start: int, end: int, secrets: deque[SecretMatch], mark: Callable[[SecretMatch], str] = _mark
 ) -> str:
     """`text` from `start` to `end`, with a mark in place of each secret that begins there. Those that end there leave `secrets`."""
     pieces: list[str] = []
@@ -232,7 +232,7 @@ def _value_of_pair(value: Mapping[object, object]) -> object:
     return None
 
 
-def _uncoloured(text: str, find: Callable[[str], list[SecretMatch]]) -> list[SecretMatch]:
+def _find_below_colours(text: str, find: Callable[[str], list[SecretMatch]]) -> list[SecretMatch]:
     """What is found in a text without its colours, at its place in the text."""
     plain = _COLOUR.sub("", text)
     found = find(plain) if len(plain) < len(text) else []
@@ -249,7 +249,7 @@ def _uncoloured(text: str, find: Callable[[str], list[SecretMatch]]) -> list[Sec
     return [SecretMatch(place(one.start), place(one.end - 1) + 1, one.why) for one in found]
 
 
-def written_forms(value: str) -> Iterator[str]:
+def spell_value(value: str) -> Iterator[str]:
     """The ways in which an exact value may be written: as it is, in JSON of various programs, in an address."""
     yield value
     for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
@@ -331,7 +331,7 @@ class StreamRedactor:
     def _settle(self, *, over: bool) -> list[str]:
         start, whole = len(self._before), self._before + "".join(self._held)
         found = [one for one in self._redactor.find(whole) if one.end > start]
-        cut = len(whole) if over else max(start, settled_length(whole, found, self._redactor))
+        cut = len(whole) if over else max(start, find_settled_end(whole, found, self._redactor))
         if self._swallowing:
             found, cut = self._swallow(whole, start, cut, found)
         if len(whole) - cut > LONGEST_HELD:
@@ -366,7 +366,7 @@ class StreamRedactor:
         return ready
 
 
-def settled_length(text: str, found: list[SecretMatch], redactor: Redactor = PLAIN) -> int:
+def find_settled_end(text: str, found: list[SecretMatch], redactor: Redactor = PLAIN) -> int:
     """How much of `text`, in which `found` is, stays as it is whatever follows."""
     line = max(text.rfind("\n"), 0)
     last = text[line:]

@@ -44,13 +44,13 @@ class Moved(Struct, frozen=True):
         return self.content.decode("utf-8", "replace")
 
 
-def changed_blob(content: bytes, change: Change) -> Moved | None:
+def change_blob(content: bytes, change: Change) -> Moved | None:
     """A blob with other words in it; None when it stays as it is. What is no text is looked through all the same."""
-    new = changed_bytes(content, change)
+    new = change_bytes(content, change)
     return None if new == content else Moved(new, digest(new))
 
 
-def changed_bytes(content: bytes, change: Change) -> bytes:
+def change_bytes(content: bytes, change: Change) -> bytes:
     """Bytes with other words in them, as if they were text."""
     return change(as_text(content)).encode("utf-8", "surrogateescape")
 
@@ -60,7 +60,7 @@ def as_text(content: bytes) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-def rewritten(event: E, change: Change, moved: Mapping[str, Moved], given_up: Iterable[str] = ()) -> E:
+def rewrite_event(event: E, change: Change, moved: Mapping[str, Moved], given_up: Iterable[str] = ()) -> E:
     """`event` with other words, citing the blobs that took the places of others.
 
     `given_up` are contents of files that are kept no longer.
@@ -90,7 +90,7 @@ def _poorer(event: E, change: Change, lost: frozenset[str]) -> E:
             return event
 
 
-def changed_texts(value: dict[str, object], change: Change) -> dict[str, object]:
+def change_texts(value: dict[str, object], change: Change) -> dict[str, object]:
     """JSON-like data with every text in it changed."""
     return {change(key): _walk(inner, change, {}) for key, inner in value.items()}
 
@@ -108,7 +108,7 @@ def texts_in(value: object) -> Iterator[str]:
             yield from texts_in(inner)
 
 
-def listed_texts(content: bytes) -> str:
+def list_texts(content: bytes) -> str:
     """Every name and every target of a link in a tree or a plan; the bytes as they are of what is neither."""
     plain = _listing(content)
     if plain is None:

@@ -116,8 +116,8 @@ class NextMatch:
         return self._at
 
 
-def changed_names(value: object, change: Callable[[str], str]) -> object:
+def change_names(value: object, change: Callable[[str], str]) -> object:
     """JSON-like data with every name of a field changed, in any depth."""
     if isinstance(value, dict):
-        return {change(name): changed_names(inner, change) for name, inner in value.items()}
-    return [changed_names(each, change) for each in value] if isinstance(value, list) else value
+        return {change(name): change_names(inner, change) for name, inner in value.items()}
+    return [change_names(each, change) for each in value] if isinstance(value, list) else value

@@ -49,11 +49,11 @@ class Shape(NamedTuple):
 
     def find(self, text: str) -> Iterator[SecretMatch]:
         """The secrets of this kind in `text`."""
-        return self.judge(text, _compiled(self.expression).finditer(text))
+        return self.judge(text, _compile(self.expression).finditer(text))
 
     def judge(self, text: str, matches: Iterable[re.Match[str]]) -> Iterator[SecretMatch]:
         """Those of the matches in `text` that are secrets of this kind."""
-        group = "secret" if "secret" in _compiled(self.expression).groupindex else 0
+        group = "secret" if "secret" in _compile(self.expression).groupindex else 0
         for match in matches:
             start, end = match.span(group)
             if self.upto:
@@ -106,7 +106,7 @@ def find_blocks(text: str) -> Iterator[SecretMatch]:
         yield from _find_plain(text)
     if contains(text, BLOCK_BEGINS[1]):
         for match in _ENCODED.finditer(text):
-            if b"PRIVATE KEY" in decoded(re.sub(r"[^A-Za-z0-9+/]", "", match[0][:200])[:88]):
+            if b"PRIVATE KEY" in decode_base64(re.sub(r"[^A-Za-z0-9+/]", "", match[0][:200])[:88]):
                 yield SecretMatch(*match.span(), "the base64 of a private key")
 
     if contains(text, BLOCK_BEGINS[2]):
@@ -263,7 +263,7 @@ _SIGNS: Final = ("://", *"$:/=_-.")
 
 
 @functools.cache
-def _compiled(expression: str) -> re.Pattern[str]:
+def _compile(expression: str) -> re.Pattern[str]:
     return re.compile(expression)
 
 
@@ -287,7 +287,7 @@ def _beginnings() -> Beginnings:
     ahead = f"(?=({_any_of(begins)}))"
     words = re.compile(rf"(?:[^A-Za-z0-9]++|(?!{_any_of(begins)})[A-Za-z0-9]++)*+(?:{ahead}[A-Za-z0-9]++|\Z)")
     written = re.compile(rf"(?:%[0-9A-Fa-f]{{2}}|\\(?:[nrtfb]|u[0-9a-fA-F]{{4}})){ahead}")
-    matches = [(_compiled(shape.expression).match, shape) for shape in tokens]
+    matches = [(_compile(shape.expression).match, shape) for shape in tokens]
     return Beginnings(
         words, written, {word: [one for one in matches if word.startswith(one[1].begins)] for word in begins}
     )
@@ -414,7 +414,7 @@ def changes(value: str) -> int:
     return sum(1 for _ in _SAME_KIND.finditer(value)) - 1
 
 
-def decoded(value: str) -> bytes:
+def decode_base64(value: str) -> bytes:
     """What `value` is the base64 of, without the last incomplete group; nothing when it is not."""
     value = value.rstrip("=")
     try:

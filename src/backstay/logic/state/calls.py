@@ -114,7 +114,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the hooks before it decided."""
     hook_reason: str = ""
     approved: str = ""
-    """What a person said yes to: see `seen_as`. Whatever changes about it afterwards is asked for again."""
+    """What a person said yes to: see `fingerprint_seen`. Whatever changes about it afterwards is asked for again."""
     decision: Decision | None = None
     reason: str = ""
     """The kind of reason of the decision."""
@@ -146,7 +146,7 @@ class EndedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Calls = tuple[OpenCall, ...]
 
 
-def seen_as(name: str, args: str, facts: CallFacts | None) -> str:
+def fingerprint_seen(name: str, args: str, facts: CallFacts | None) -> str:
     """What a person sees of a call: the tool, its arguments, and where its paths lead."""
     leads = hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()[:16] if facts else ""
     return f"{fingerprint(name, args)}@{leads}"
@@ -167,14 +167,14 @@ def _change(calls: Calls, call: str, **changes: object) -> Calls:
     return tuple([replace(c, **changes) if c.id == call else c for c in calls])
 
 
-def _replied(_: Calls, record: Recorded, event: ModelReplied) -> Calls:
+def _fold_reply(_: Calls, record: Recorded, event: ModelReplied) -> Calls:
     """New calls. Whoever brought the reply looked at them, and at nothing that is looked at again later."""
     return tuple(
         [OpenCall(id=call.id, name=call.name, args=call.args, intent=record.cause) for call in calls_of(event)]
     )
 
 
-def _opened(calls: Calls, _: Recorded, __: Opened) -> Calls:
+def _fold_opened(calls: Calls, _: Recorded, __: Opened) -> Calls:
     return tuple([replace(c, phase="new", intent="", lost=c.lost or c.phase == "running", **_UNJUDGED) for c in calls])
 
 
@@ -188,7 +188,7 @@ _UNJUDGED: Final[dict[str, object]] = {
 }
 
 
-def _inspected(calls: Calls, _: Recorded, event: CallInspected) -> Calls:
+def _fold_inspected(calls: Calls, _: Recorded, event: CallInspected) -> Calls:
     calls = _change(calls, event.call, phase="inspected", intent="", problem=event.problem, facts=event.facts)
     return _again_if_stale(calls, event.call)
 
@@ -204,7 +204,7 @@ def _from_the_start(call: OpenCall) -> OpenCall:
     return replace(call, phase="new", intent="", stale=False, **_UNJUDGED)
 
 
-def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
+def _fold_judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
     phase = {"allow": "allowed", "ask": "judged", "deny": "refused"}[event.decision]
     return _change(
         calls,
@@ -219,7 +219,7 @@ def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
     )
 
 
-def _judged_again(calls: Calls, _: Recorded, __: Event) -> Calls:
+def _judge_again(calls: Calls, _: Recorded, __: Event) -> Calls:
     """What calls are judged by has changed: it counts for each that has not begun. What a person is asked is judged after the answer."""
     return tuple([_to_be_judged(call) for call in calls])
 
@@ -234,7 +234,7 @@ def _to_be_judged(call: OpenCall) -> OpenCall:
             return call
 
 
-def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
+def _fold_answer(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
     call = next((c for c in calls if c.id == event.call), None)
     if not event.allowed or call is None:
         why = f"nobody could be asked, and it needs a person: {call.detail}" if call else "nobody could be asked"
@@ -243,12 +243,14 @@ def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
     if event.grant != "once":  # it may answer what is asked next
         calls = tuple([_to_be_judged(c) if c.phase == "judged" else c for c in calls])
     if event.args:
-        return _rewritten(calls, call.id, event.args, by="user")
-    calls = _change(calls, call.id, phase="allowed", intent="", approved=seen_as(call.name, call.args, call.facts))
+        return _rewrite_args(calls, call.id, event.args, by="user")
+    calls = _change(
+        calls, call.id, phase="allowed", intent="", approved=fingerprint_seen(call.name, call.args, call.facts)
+    )
     return _again_if_stale(calls, call.id)
 
 
-def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
+def _fold_hook(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
     call = next((c for c in calls if subject_of(c) == event.subject), None)
     match event.event:
         case "PreToolUse" if call is not None:  # in any phase: it may have to be looked at again meanwhile
@@ -257,9 +259,9 @@ def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
             # a yes to other arguments than the person's is no yes to those
             said = None if other and call.changed == "user" and event.decision == "allow" else event.decision
             calls = _change(calls, call.id, hook=said, hook_reason=event.reason)
-            return _rewritten(calls, call.id, event.args, by="hook") if mine else calls
+            return _rewrite_args(calls, call.id, event.args, by="hook") if mine else calls
         case "PermissionRequest" if call is not None and event.decision == "allow":  # in any phase, likewise
-            return _let_by_hook(calls, call, event)
+            return _allow_by_hook(calls, call, event)
         case "PermissionRequest" if call is not None and call.phase == "judged" and event.decision == "deny":
             why = event.reason or "a hook refused it"
             return _change(calls, call.id, phase="refused", reason="hook", detail=why)
@@ -268,7 +270,7 @@ def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
     return calls
 
 
-def _let_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
+def _allow_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
     """A hook says yes where a person would be asked: the call is judged with it, as with the yes of a hook before the call."""
     other, judged = bool(event.args) and event.args != call.args, call.phase == "judged"
     if call.hook == "ask":  # another hook wants a person
@@ -279,11 +281,11 @@ def _let_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
         return calls
     calls = _change(calls, call.id, hook="allow", hook_reason=event.reason)
     if other:
-        return _rewritten(calls, call.id, event.args, by="hook")
+        return _rewrite_args(calls, call.id, event.args, by="hook")
     return tuple([_to_be_judged(each) if each.id == call.id and judged else each for each in calls])
 
 
-def _rewritten(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"]) -> Calls:
+def _rewrite_args(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"]) -> Calls:
     """The call with other arguments, to be looked at, heard and judged like any other. Who wrote them need not be asked about them."""
     return tuple(
         [
@@ -306,7 +308,7 @@ def _rewritten(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"
     )
 
 
-def _over(calls: Calls, _: Recorded, event: ToolFinished | ChildFinished) -> Calls:
+def _fold_finished(calls: Calls, _: Recorded, event: ToolFinished | ChildFinished) -> Calls:
     changed = any(c.id == event.call and c.phase == "running" and c.effect != "pure" for c in calls)
     rest = [call for call in calls if call.id != event.call]
     if isinstance(event, ChildFinished) and event.taint:
@@ -323,26 +325,26 @@ def _to_be_looked_at(call: OpenCall) -> OpenCall:
 
 
 _FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  # Any: each function takes its own event
-    ModelReplied: _replied,
-    Opened: _opened,
+    ModelReplied: _fold_reply,
+    Opened: _fold_opened,
     CallProposed: lambda calls, r, e: _change(calls, e.call, phase="inspecting", intent=r.id),
-    CallInspected: _inspected,
-    CallJudged: _judged,
+    CallInspected: _fold_inspected,
+    CallJudged: _fold_judged,
     PermissionAsked: lambda calls, r, e: _change(calls, e.call, phase="asking", intent=r.id),
-    PermissionAnswered: _answered,
-    HookFinished: _hooked,
+    PermissionAnswered: _fold_answer,
+    HookFinished: _fold_hook,
     ToolStarted: lambda calls, r, e: _change(calls, e.call, phase="running", intent=r.id, effect=e.effect, since=r.at),
-    ToolFinished: _over,
+    ToolFinished: _fold_finished,
     ChildStarted: lambda calls, r, e: _change(
         calls, e.call, phase="running", intent=r.id, effect="idempotent", child=e.child, since=r.at
     ),
-    ChildFinished: _over,
+    ChildFinished: _fold_finished,
     ChildPaused: lambda calls, r, e: _change(calls, e.call, phase="paused", intent="", share=e.share),
     ProcessStarted: lambda calls, r, e: _change(calls, e.call, process=e),
-    ModeChanged: _judged_again,
-    ScopeChanged: _judged_again,
-    GrantsCleared: _judged_again,
-    TaintMet: _judged_again,
+    ModeChanged: _judge_again,
+    ScopeChanged: _judge_again,
+    GrantsCleared: _judge_again,
+    TaintMet: _judge_again,
     TurnCompleted: lambda calls, r, e: (),
 }
 FOLDS_ON: Final = frozenset(_FOLDS)

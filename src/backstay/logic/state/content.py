@@ -70,7 +70,7 @@ def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[StoredPart, ...],
             case SignedReasoning():
                 durable.append(Reasoning(text=part.text))
             case InlineMedia():
-                durable.append(_kept(part, blobs))
+                durable.append(_keep_medium(part, blobs))
             case ToolResult():
                 raise Bug(f"The result of {part.call!r} is no part of a reply or of an input.")
             case _:
@@ -78,7 +78,7 @@ def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[StoredPart, ...],
     return tuple(durable), blobs
 
 
-def _kept(medium: InlineMedia, blobs: dict[str, bytes]) -> MediaRef:
+def _keep_medium(medium: InlineMedia, blobs: dict[str, bytes]) -> MediaRef:
     sha = digest(medium.content)
     blobs[sha] = medium.content
     return MediaRef(sha256=sha, media_type=medium.media_type, size=len(medium.content), name=medium.name)
@@ -99,7 +99,7 @@ def _read_back(event: Event) -> Event:
     try:
         return msgspec.json.decode(msgspec.json.encode(event), type=type(event))
     except UnicodeEncodeError:  # no encoding has them
-        return msgspec.convert(_cleaned(msgspec.to_builtins(event)), type(event))
+        return msgspec.convert(_clean(msgspec.to_builtins(event)), type(event))
 
 
 def replace_surrogates(text: str) -> str:
@@ -107,18 +107,20 @@ def replace_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def cited_blobs(event: Event) -> frozenset[str]:
+def find_cited_blobs(event: Event) -> frozenset[str]:
     """The blobs that `event` needs."""
     match event:
         case InputReceived() | ModelReplied() | MessageInjected() | ModelFailed():
-            cited = _cited(event.parts)
+            cited = _find_cited(event.parts)
             if isinstance(event, ModelReplied) and event.opaque is not None:
                 cited.add(event.opaque.sha256)
             return frozenset(cited)
         case ToolFinished():
-            return frozenset(_cited(event.content))
+            return frozenset(_find_cited(event.content))
         case Compacted():
-            return frozenset(_cited((*((event.summary,) if event.summary else ()), *event.verbatim, *event.request)))
+            return frozenset(
+                _find_cited((*((event.summary,) if event.summary else ()), *event.verbatim, *event.request))
+            )
         case OutputKept() | InstructionsRead():
             return frozenset((event.sha256,))
         case FileKept(sha256=sha) | TreeKept(tree=sha) | RestoreStarted(plan=sha):
@@ -133,29 +135,29 @@ def cited_blobs(event: Event) -> frozenset[str]:
             return frozenset()
 
 
-def _cleaned(value: object) -> object:
+def _clean(value: object) -> object:
     match value:
         case str():
             return replace_surrogates(value)
         case dict():
-            return {_cleaned(key): _cleaned(inner) for key, inner in value.items()}
+            return {_clean(key): _clean(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_cleaned(inner) for inner in value]
+            return [_clean(inner) for inner in value]
         case _:
             return value
 
 
-def _cited(parts: Sequence[object]) -> set[str]:
+def _find_cited(parts: Sequence[object]) -> set[str]:
     cited: set[str] = set()
     for part in parts:
         if isinstance(part, TextRef | MediaRef):
             cited.add(part.sha256)
         elif isinstance(part, ToolResult):
-            cited |= _cited(part.content)
+            cited |= _find_cited(part.content)
     return cited
 
 
-def spoken(event: Event) -> str:
+def searchable_text(event: Event) -> str:
     """The text of `event` that a search should find; empty for most events."""
     match event:
         case InputReceived() | MessageInjected():

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.logic.compaction import apply as shortened
-from backstay.logic.compaction import framed, trim
+from backstay.logic.compaction import frame_summary, trim
 from backstay.logic.state.transcript import BESIDE, NODES, Transcript
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (
@@ -204,7 +204,12 @@ class Conversation:
             start = record.seq
         before = [*self._first, *(message for message in system if self._start <= message.number < start)]
         summary = SessionMessage(
-            id=record.id, session=self._session, number=record.seq, role="user", content=framed(event), at=record.at
+            id=record.id,
+            session=self._session,
+            number=record.seq,
+            role="user",
+            content=frame_summary(event),
+            at=record.at,
         )
         self._first, self._start = shortened(event, summary, before), start
         for id in event.trimmed:
@@ -231,7 +236,7 @@ class VisibleTranscript(Transcript):
         """Take an event in."""
         event = record.event
         if isinstance(event, InputReceived | Started):
-            self._hear(record, event)
+            self._take_beside(record, event)
         elif isinstance(event, Rewound | CompactionUndone):
             self._read_again(record.seq)
         elif isinstance(event, TurnCompleted) and event.outcome == "abandoned":

@@ -164,13 +164,13 @@ class EntryFold:
     def entries(self, path: Iterable[Recorded], messages: Mapping[str, SessionMessage]) -> Iterator[Entry]:
         """The entries of `path`; `messages` are those of its nodes, by the node's id."""
         for record in path:
-            yield from self._started_before(record.seq)
+            yield from self._take_starts(record.seq)
             if (message := messages.get(record.id)) is not None:
                 yield self._chat(record, message)
             yield from self._events(record)
-        yield from self._started_before(None)
+        yield from self._take_starts(None)
 
-    def _started_before(self, seq: int | None) -> Iterator[Entry]:
+    def _take_starts(self, seq: int | None) -> Iterator[Entry]:
         """The starts up to a place in the log, of calls that the path has; those of other paths are passed over."""
         while self._next is not None and (seq is None or self._next.seq < seq):
             record, self._next = self._next, next(self._starts, None)
@@ -205,11 +205,11 @@ class EntryFold:
                     for call in calls_of(event)
                 )
             case ToolFinished():
-                yield self._ended(record, event.call, event.outcome, event.code, event.content)
+                yield self._end_entry(record, event.call, event.outcome, event.code, event.content)
             case ChildFinished(skill=str() as skill) if skill:
                 yield self._skill_end(record, event)
             case ChildFinished():
-                yield self._ended(record, event.call, event.outcome, "", (Text(text=event.text),))
+                yield self._end_entry(record, event.call, event.outcome, "", (Text(text=event.text),))
             case EntryAdded():
                 yield _note(record, event.kind, _object(event.content))
             case HistoryCleared():
@@ -224,7 +224,7 @@ class EntryFold:
             case _:
                 pass
 
-    def _ended(
+    def _end_entry(
         self, record: Recorded, call_id: str, outcome: ToolOutcome | TurnOutcome, code: str, content: Content
     ) -> Entry:
         call = self._calls.get(call_id, ToolCall(id=call_id, name="", args=""))
@@ -305,7 +305,7 @@ class DiffLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 Diff = tuple[DiffLine, ...]
 
 
-def between(before: str, after: str) -> Diff:
+def diff_texts(before: str, after: str) -> Diff:
     """What makes `after` of `before`."""
     old, new = _lines(before), _lines(after)
     head = _common(old, new)
@@ -314,25 +314,25 @@ def between(before: str, after: str) -> Diff:
     removed = old[start : len(old) - max(0, tail - CONTEXT)]
     added = new[start : len(new) - max(0, tail - CONTEXT)]
     if len(removed) + len(added) > COMPARED:
-        return _bounded(_numbered(_whole(removed, added, start + 1, start + 1)))
+        return _bound(_number_lines(_whole(removed, added, start + 1, start + 1)))
     made = difflib.unified_diff(removed, added, lineterm="", n=CONTEXT)
-    return _bounded(_numbered(_shifted(line, start) for line in list(made)[2:]))
+    return _bound(_number_lines(_shift_header(line, start) for line in list(made)[2:]))
 
 
-def replaced(old: str, new: str, start: int = 0) -> Diff:
+def diff_replacement(old: str, new: str, start: int = 0) -> Diff:
     """A piece of text that stands where another stood; `start` is its first line, 0 when nobody knows."""
     if start:
-        return _bounded(_numbered(_whole(_lines(old), _lines(new), start, start)))
+        return _bound(_number_lines(_whole(_lines(old), _lines(new), start, start)))
     gone = (DiffLine(type="remove", text=line) for line in _lines(old))
-    return _bounded((*gone, *(DiffLine(type="add", text=line) for line in _lines(new))))
+    return _bound((*gone, *(DiffLine(type="add", text=line) for line in _lines(new))))
 
 
-def read_unified(text: str) -> Diff:
+def parse_unified_diff(text: str) -> Diff:
     """The lines of the unified difference in `text`; whatever stands around its hunks is passed over."""
-    return _bounded(_numbered(text.split("\n")))
+    return _bound(_number_lines(text.split("\n")))
 
 
-def _numbered(lines: Iterable[str]) -> Iterator[DiffLine]:
+def _number_lines(lines: Iterable[str]) -> Iterator[DiffLine]:
     old = new = old_left = new_left = 0
     for line in lines:
         sign, content = line[:1] or " ", line[1:]
@@ -360,13 +360,13 @@ def _whole(removed: Sequence[str], added: Sequence[str], old: int, new: int) -> 
     yield from (f"+{line}" for line in added)
 
 
-def _shifted(line: str, base: int) -> str:
+def _shift_header(line: str, base: int) -> str:
     if not line.startswith("@@"):
         return line
     return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + base}", line)
 
 
-def _bounded(lines: Iterable[DiffLine]) -> Diff:
+def _bound(lines: Iterable[DiffLine]) -> Diff:
     kept: list[DiffLine] = []
     for line in lines:
         if len(kept) == MOST_LINES:
@@ -475,14 +475,14 @@ class KnownFiles:
         if tool not in _DIFFS or not isinstance(path, str):
             self._held = {}  # whatever it was, it may have changed any file
             return
-        after = args.get("content") if tool == "Write" else _edited(before, args)
+        after = args.get("content") if tool == "Write" else _apply_edits(before, args)
         if isinstance(after, str):
             self._held[path] = after
         else:
             self._held.pop(path, None)
 
 
-def _edited(text: str | None, args: Args) -> str | None:
+def _apply_edits(text: str | None, args: Args) -> str | None:
     for old, new, every in _edits(args):
         if text is None or old not in text or not old:
             return None
@@ -501,19 +501,19 @@ def _edits(args: Args) -> Iterator[tuple[str, str, bool]]:
 
 
 def _edit(args: Args, result: str, before: str | None) -> tuple[FileDiff, ...]:
-    lines = read_unified(result)
+    lines = parse_unified_diff(result)
     if not lines:
         found = _AT_LINE.search(result)
         edits = tuple(_edits(args))
         start = int(found[1]) if found and len(edits) == 1 else 0
-        lines = tuple(line for old, new, _ in edits for line in replaced(old, new, start))
+        lines = tuple(line for old, new, _ in edits for line in diff_replacement(old, new, start))
     return (FileDiff(file=str(args.get("file_path", "")), lines=lines),)
 
 
 def _write(args: Args, result: str, before: str | None) -> tuple[FileDiff, ...]:
     held = "" if before is None and re.search(r"^Created '", result, re.MULTILINE) else before
     content = args.get("content")
-    lines = between(held, content) if held is not None and isinstance(content, str) else ()
+    lines = diff_texts(held, content) if held is not None and isinstance(content, str) else ()
     return (FileDiff(file=str(args.get("file_path", "")), lines=lines),)
 
 
@@ -524,7 +524,7 @@ def _patch(args: Args, result: str, before: str | None) -> tuple[FileDiff, ...]:
         return ()
     reports = _reports(result)
     shown = reports if len(reports) == len(sections) else [""] * len(sections)
-    return tuple(map(_patched, sections, shown))
+    return tuple(map(_diff_section, sections, shown))
 
 
 def _reports(result: str) -> list[str]:
@@ -533,11 +533,11 @@ def _reports(result: str) -> list[str]:
     return [result[start:end] for start, end in zip(starts, [*starts[1:], len(result)], strict=False)]
 
 
-def _patched(section: PatchSection, report: str) -> FileDiff:
+def _diff_section(section: PatchSection, report: str) -> FileDiff:
     if section.kind == "add":
-        return FileDiff(file=section.path, lines=between("", section.content))
+        return FileDiff(file=section.path, lines=diff_texts("", section.content))
     written = [DiffLine(type=_SIGNS[line.sign], text=line.text) for hunk in section.hunks for line in hunk.lines]
-    return FileDiff(file=section.move or section.path, lines=read_unified(report) or tuple(written[:MOST_LINES]))
+    return FileDiff(file=section.move or section.path, lines=parse_unified_diff(report) or tuple(written[:MOST_LINES]))
 
 
 _SIGNS: Final[Mapping[str, DiffKind]] = {"+": "add", "-": "remove", " ": "context"}

@@ -216,7 +216,7 @@ _UNFINISHED: Final = FileProblem(path="", problem="The session was imported befo
 
 def disarm(p: Progress, *, running: bool, nonce: str, now: int) -> tuple[Recorded, ...]:
     """The events that follow an imported log which means `p`; `running` says that processes of it are."""
-    drafts = [*_closing(p, running=running), *(Draft(event=event, by="user") for event in _taken_back(p))]
+    drafts = [*_closing(p, running=running), *(Draft(event=event, by="user") for event in _revoke(p))]
     step = settle(p, drafts, Policy(starts_turns=False), nonce=nonce, now=now)
     if not any(isinstance(draft.event, Opened) for draft in drafts):
         return step.records
@@ -242,7 +242,7 @@ def _closing(p: Progress, *, running: bool) -> tuple[Draft, ...]:
     return (*restored, Draft(event=Opened(version=VERSION)), *stopped, *dropped)
 
 
-def _taken_back(p: Progress) -> tuple[Event, ...]:
+def _revoke(p: Progress) -> tuple[Event, ...]:
     found: list[Event] = []
     if p.grants.grants or p.grants.rules:
         found.append(GrantsCleared())

@@ -151,7 +151,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retries: RetryState = RetryState()
     budget: BudgetState = BudgetState()
 
-    def place_of(self, model: str) -> int:
+    def count_replies(self, model: str) -> int:
         """How many replies and failed attempts `model` has given: where its script goes on. A session's own models count as one."""
         others = dict(self.stand_ins)
         return self.replies - sum(others.values()) if model == self.model else others.get(model, 0)
@@ -201,13 +201,13 @@ def _listeners(kind: type[Event]) -> tuple[tuple[str, Part], ...]:
     return tuple((field, part) for field, hears, part in _PARTS if kind in hears)
 
 
-def _started(_: Progress, __: Recorded, event: Started) -> Change:
+def _fold_started(_: Progress, __: Recorded, event: Started) -> Change:
     scope = event.context.fs_scope
     said = {"session": event.session, "model": event.model, "mode": event.mode}
     return {**said, "scope": scope, "scope_implied": event.scope_implied}
 
 
-def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
+def _fold_opened(p: Progress, _: Recorded, event: Opened) -> Change:
     return {
         "closed": False,
         "asking": "",
@@ -277,22 +277,22 @@ def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
         stop=event.stop,
         problem="" if calls else event.problem,
     )
-    return {"asking": "", "turn": turn, **_answered(p)}
+    return {"asking": "", "turn": turn, **_count_reply(p)}
 
 
 def _model_failed(p: Progress, _: Recorded, __: ModelFailed) -> Change:
-    return {"asking": "", **_answered(p)}
+    return {"asking": "", **_count_reply(p)}
 
 
-def _answered(p: Progress) -> Change:
+def _count_reply(p: Progress) -> Change:
     asked = p.retries.model or p.model
     change: Change = {"replies": p.replies + 1}
     if asked != p.model:
-        change["stand_ins"] = tuple({**dict(p.stand_ins), asked: p.place_of(asked) + 1}.items())
+        change["stand_ins"] = tuple({**dict(p.stand_ins), asked: p.count_replies(asked) + 1}.items())
     return change
 
 
-def _injected(p: Progress, _: Recorded, __: MessageInjected) -> Change:
+def _fold_injected(p: Progress, _: Recorded, __: MessageInjected) -> Change:
     """Inside a turn, a message is injected only to say why an answer cannot be taken."""
     if p.turn is None or not p.turn.problem:
         return {}
@@ -329,7 +329,7 @@ def _call_over(p: Progress, record: Recorded, event: ToolFinished | ChildFinishe
     return {"ended": (*p.ended, *over), "left": (*p.left, *left)[-LEFT:]}
 
 
-def _restored(p: Progress, record: Recorded, _: RestoreFinished) -> Change:
+def _fold_restored(p: Progress, record: Recorded, _: RestoreFinished) -> Change:
     return {"restoring": "", "restore": None} if record.cause == p.restoring else {}
 
 
@@ -342,8 +342,8 @@ def _hook_finished(p: Progress, _: Recorded, event: HookFinished) -> Change:
 _FOLDS: Final[
     dict[type[Event], Callable[[Progress, Recorded, Any], Change]]
 ] = {  # Any: each function takes its own event
-    Started: _started,
-    Opened: _opened,
+    Started: _fold_started,
+    Opened: _fold_opened,
     Closed: lambda p, r, e: {"closed": True},
     ScopeChanged: lambda p, r, e: {"scope": e.scope, "scope_implied": e.implied},
     ModeChanged: lambda p, r, e: {"mode": e.mode},
@@ -361,7 +361,7 @@ _FOLDS: Final[
     ToolFinished: _call_over,
     ChildStarted: _child_started,
     ChildFinished: _child_over,
-    MessageInjected: _injected,
+    MessageInjected: _fold_injected,
     HookFinished: _hook_finished,
     CompactionStarted: lambda p, r, e: {"compacting": r.id},
     Compacted: _compaction_over,
@@ -369,6 +369,6 @@ _FOLDS: Final[
     CompactionUndone: lambda p, r, e: {"compacting": ""},
     HistoryCleared: lambda p, r, e: {"compacting": ""},
     RestoreStarted: lambda p, r, e: {"restoring": r.id, "restore": e},
-    RestoreFinished: _restored,
+    RestoreFinished: _fold_restored,
     Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
 }

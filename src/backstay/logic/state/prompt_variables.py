@@ -12,7 +12,7 @@ _SHORT: Final = frozenset(("dsn", "pass", "pat", "pw", "sk"))
 _NAMED: Final = re.compile(r"\{\{\s*ctx\.([^\s{}]+)\s*\}\}")
 
 
-def filled_in(text: str, variables: Mapping[str, str]) -> str:
+def fill_variables(text: str, variables: Mapping[str, str]) -> str:
     """`text` with the value in place of each variable that is known. A value is never looked through for more of them."""
     if not variables or "{{" not in text:
         return text

@@ -66,7 +66,7 @@ class Outgoing:
             )
 
 
-def cited(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -> set[str]:
+def find_blobs(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -> set[str]:
     """The blobs that `extend` will ask for."""
     found: set[str] = set()
     for said in fresh:
@@ -130,11 +130,11 @@ def _parts(said: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
     while parts and isinstance(parts[-1], Reasoning):
         parts.pop()
     if parts and all(isinstance(part, Reasoning | ServerBlock) for part in parts):
-        parts.append(_told(parts))
+        parts.append(_describe_used(parts))
     return parts
 
 
-def _told(parts: Sequence[InFlightPart]) -> Text:
+def _describe_used(parts: Sequence[InFlightPart]) -> Text:
     """Words for a reply of which only its own provider would be sent anything: without them, nobody would have spoken."""
     done = dict.fromkeys(part.name or part.kind for part in parts if isinstance(part, ServerBlock))
     return Text(text=f"[used: {', '.join(done)}]")

@@ -138,58 +138,58 @@ class Results:
         self.inputs.raw.clear()
         return ended
 
-    def _dropped(self, record: Recorded, event: InputDropped) -> None:
+    def _fold_dropped(self, record: Recorded, event: InputDropped) -> None:
         if record.by == "hook" and self.open:  # its turn says why
             self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
         else:
             self.inputs.dropped.update(event.inputs)
 
-    def _started(self, record: Recorded, event: TurnStarted) -> None:
+    def _fold_started(self, record: Recorded, event: TurnStarted) -> None:
         self.open = record.id
         self.turns[record.id] = TurnResult(turn=record.id, number=event.number, started=record.at)
 
-    def _taken(self, _: Recorded, event: InputTaken) -> None:
+    def _fold_taken(self, _: Recorded, event: InputTaken) -> None:
         self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
 
-    def _replied(self, _: Recorded, event: ModelReplied) -> None:
+    def _fold_reply(self, _: Recorded, event: ModelReplied) -> None:
         if self.open:
             self._calls, self._verdicts = {call.id: call for call in calls_of(event)}, {}
             said = event.parts if any(isinstance(part, TextRef) for part in event.parts) else ()
             self._change(text=text_of(event.parts), said=said, rounds=self.turns[self.open].rounds + 1)
             self._spend(event.usage, event.cost)
 
-    def _paid(self, _: Recorded, event: ModelFailed | Compacted) -> None:
+    def _fold_paid(self, _: Recorded, event: ModelFailed | Compacted) -> None:
         self._spend(event.usage, event.cost)
 
-    def _judged(self, _: Recorded, event: CallJudged) -> None:
+    def _fold_judged(self, _: Recorded, event: CallJudged) -> None:
         self._verdicts[event.call] = event
         if event.decision == "deny":
             by: DeniedBy = "hook" if event.reason == "hook" else "policy"
             self._deny(event.call, event.detail, "mode" if event.unasked else by)
 
-    def _answered(self, _: Recorded, event: PermissionAnswered) -> None:
+    def _fold_answer(self, _: Recorded, event: PermissionAnswered) -> None:
         if not event.allowed:
             self._deny(event.call, event.message or "refused", "nobody" if event.nobody else "person")
         elif event.args and event.call in self._calls:
             self._calls[event.call] = replace(self._calls[event.call], args=event.args)
 
-    def _hooked(self, _: Recorded, event: HookFinished) -> None:
+    def _fold_hook(self, _: Recorded, event: HookFinished) -> None:
         if event.event == "PreToolUse" and event.args and event.subject in self._calls:
             self._calls[event.subject] = replace(self._calls[event.subject], args=event.args)
         elif event.event == "PermissionRequest" and event.decision == "deny":
             self._deny(event.subject, event.reason or "a hook refused it", "hook")
 
-    def _tool_over(self, _: Recorded, event: ToolFinished) -> None:
-        self._over(event.call, event.outcome, event.code)
+    def _fold_tool_end(self, _: Recorded, event: ToolFinished) -> None:
+        self._add_summary(event.call, event.outcome, event.code)
 
-    def _child_paused(self, _: Recorded, event: ChildPaused) -> None:
+    def _fold_child_pause(self, _: Recorded, event: ChildPaused) -> None:
         self._child_spent(event)
 
-    def _child_over(self, _: Recorded, event: ChildFinished) -> None:
+    def _fold_child_end(self, _: Recorded, event: ChildFinished) -> None:
         self._child_spent(event)
-        self._over(event.call, event.outcome)
+        self._add_summary(event.call, event.outcome)
 
-    def _completed(self, record: Recorded, event: TurnCompleted) -> None:
+    def _fold_completed(self, record: Recorded, event: TurnCompleted) -> None:
         self._change(
             outcome=event.outcome,
             stop_reason=event.stop_reason,
@@ -199,7 +199,7 @@ class Results:
         )
         self.open, self._calls, self._children = "", {}, {}
 
-    def _received(self, _: Recorded, event: InputReceived) -> None:
+    def _fold_received(self, _: Recorded, event: InputReceived) -> None:
         self.inputs.parts[event.input] = event.parts
         if event.display:
             self.inputs.displays[event.input] = event.display
@@ -229,7 +229,7 @@ class Results:
         self._children[event.child] = (event.spent, event.cost or 0)
         self._spend(less(event.spent, usage), None if event.cost is None else event.cost - cost, fresh)
 
-    def _over(self, call_id: str, outcome: ToolOutcome | TurnOutcome, code: str = "") -> None:
+    def _add_summary(self, call_id: str, outcome: ToolOutcome | TurnOutcome, code: str = "") -> None:
         call = self._calls.pop(call_id, None)
         if call is not None and self.open:
             summary = ToolSummary(call=call.id, tool=call.name, outcome=outcome, code=code)
@@ -253,20 +253,20 @@ class Results:
 
 
 _FOLDS: Final[dict[type[Event], Callable[[Results, Recorded, Any], None]]] = {  # Any: each takes its own event
-    InputReceived: Results._received,
-    InputDropped: Results._dropped,
-    InputTaken: Results._taken,
-    TurnStarted: Results._started,
-    TurnCompleted: Results._completed,
-    ModelReplied: Results._replied,
-    ModelFailed: Results._paid,
-    Compacted: Results._paid,
-    CallJudged: Results._judged,
-    PermissionAnswered: Results._answered,
-    HookFinished: Results._hooked,
-    ToolFinished: Results._tool_over,
-    ChildFinished: Results._child_over,
-    ChildPaused: Results._child_paused,
+    InputReceived: Results._fold_received,
+    InputDropped: Results._fold_dropped,
+    InputTaken: Results._fold_taken,
+    TurnStarted: Results._fold_started,
+    TurnCompleted: Results._fold_completed,
+    ModelReplied: Results._fold_reply,
+    ModelFailed: Results._fold_paid,
+    Compacted: Results._fold_paid,
+    CallJudged: Results._fold_judged,
+    PermissionAnswered: Results._fold_answer,
+    HookFinished: Results._fold_hook,
+    ToolFinished: Results._fold_tool_end,
+    ChildFinished: Results._fold_child_end,
+    ChildPaused: Results._fold_child_pause,
 }
 FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that results are made of."""

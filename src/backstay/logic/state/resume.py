@@ -47,7 +47,7 @@ class PendingOpen(Struct, frozen=True):
         """Whether the opening is still to be written."""
         return bool(self.drafts)
 
-    def masked(self, mask: Callable[[tuple[Draft, ...]], tuple[Draft, ...]]) -> "PendingOpen":
+    def mask_with(self, mask: Callable[[tuple[Draft, ...]], tuple[Draft, ...]]) -> "PendingOpen":
         """Return the opening with its events as `mask` gives them."""
         return PendingOpen(mask(self.drafts))
 
@@ -126,7 +126,7 @@ def report(
     """Say how a session was found."""
     crashed = p.turn is not None
     abandons = crashed and on_crash == "abandon"
-    known = (_kept(p.turn),) if p.turn else ()
+    known = (_describe_kept(p.turn),) if p.turn else ()
     skill = () if p.skill is None or p.skill.started.skill is None else (f"the skill {p.skill.started.skill.name!r}",)
     return ResumeReport(
         session=p.session,
@@ -137,14 +137,14 @@ def report(
         open_turn=p.turn.id if p.turn else "",
         known=("the turn is given up, the log keeps it",) if abandons else known,
         unknown=(
-            *(_named(call) for call in p.calls if _lost_for_good(call) or (abandons and _may_have_happened(call))),
+            *(_describe_call(call) for call in p.calls if _is_lost(call) or (abandons and _may_have_happened(call))),
             *(skill if on_crash == "abandon" else ()),
         ),
         redone=() if abandons else (*_redone(p), *(skill if on_crash == "continue" else ())),
     )
 
 
-def _kept(turn: OpenTurn) -> str:
+def _describe_kept(turn: OpenTurn) -> str:
     kept = {0: "", 1: ", which is kept"}.get(turn.rounds, ", all kept")
     return f"turn {turn.number} had {pluralise(turn.rounds, 'reply', 'replies')}{kept}"
 
@@ -153,10 +153,10 @@ def _redone(p: Progress) -> tuple[str, ...]:
     asked: tuple[str, ...] = ("the model call that was open",) if p.asking else ()
     if p.restore is not None:
         asked += ("putting files back",)
-    return asked + tuple(_named(call) for call in p.calls if call.phase == "running" and not _lost_for_good(call))
+    return asked + tuple(_describe_call(call) for call in p.calls if call.phase == "running" and not _is_lost(call))
 
 
-def _lost_for_good(call: OpenCall) -> bool:
+def _is_lost(call: OpenCall) -> bool:
     return call.phase == "running" and call.effect == "once"
 
 
@@ -165,6 +165,6 @@ def _may_have_happened(call: OpenCall) -> bool:
     return call.phase == "running" and call.effect != "pure"
 
 
-def _named(call: OpenCall) -> str:
+def _describe_call(call: OpenCall) -> str:
     args = call.args if len(call.args) <= 80 else call.args[:79] + "…"
     return f"{call.name} {args}"

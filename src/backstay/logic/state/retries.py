@@ -121,7 +121,7 @@ def _chance(word: str) -> float:
     return zlib.crc32(word.encode()) / 2**32
 
 
-def _failed(state: RetryState, record: Recorded, event: ModelFailed) -> RetryState:
+def _fold_failure(state: RetryState, record: Recorded, event: ModelFailed) -> RetryState:
     if not state.model:  # another model answers now: what this one said is past
         return state
     failure = Failure(
@@ -134,12 +134,12 @@ def _failed(state: RetryState, record: Recorded, event: ModelFailed) -> RetrySta
     return replace(state, failures=state.failures + 1, failure=failure)
 
 
-def _asked(state: RetryState, _: Recorded, event: ModelAsked) -> RetryState:
+def _fold_asked(state: RetryState, _: Recorded, event: ModelAsked) -> RetryState:
     failures = state.failures if state.model == event.model else 0
     return replace(state, model=event.model, failures=failures, failure=None)
 
 
-def _fell_back(state: RetryState, _: Recorded, event: FallbackTaken) -> RetryState:
+def _fold_fallback(state: RetryState, _: Recorded, event: FallbackTaken) -> RetryState:
     cooling = (*(each for each in state.cooling if each[0] != event.came_from), (event.came_from, event.until))
     return replace(state, model=event.to, failures=0, failure=None, cooling=cooling, not_before=0)
 
@@ -147,12 +147,12 @@ def _fell_back(state: RetryState, _: Recorded, event: FallbackTaken) -> RetrySta
 _FOLDS: Final[dict[type[Event], Callable[[RetryState, Recorded, Any], RetryState]]] = {  # Any: each takes its own event
     TurnStarted: lambda t, r, e: replace(t, model="", failures=0, failure=None, not_before=0),
     ModelChanged: lambda t, r, e: RetryState(cooling=tuple(each for each in t.cooling if each[0] != e.model)),
-    ModelAsked: _asked,
+    ModelAsked: _fold_asked,
     ModelReplied: lambda t, r, e: replace(t, failures=0, failure=None),
-    ModelFailed: _failed,
+    ModelFailed: _fold_failure,
     WaitStarted: lambda t, r, e: replace(t, waiting=r.id, not_before=e.until, kind=e.kind, failure=None),
     WaitEnded: lambda t, r, e: replace(t, waiting="", not_before=0),
-    FallbackTaken: _fell_back,
+    FallbackTaken: _fold_fallback,
     Compacted: lambda t, r, e: replace(t, failures=0, failure=None),
     Opened: lambda t, r, e: replace(t, waiting=""),
 }

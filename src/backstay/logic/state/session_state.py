@@ -246,16 +246,16 @@ def record_of(state: State, *, system_prompt: str = "", tool_schemas: tuple[Tool
         system_prompt=system_prompt,
         tool_schemas=tool_schemas,
         memory_events=tuple(state.transcript.memory),
-        used_memory_references=used_memories(state.transcript.memory),
+        used_memory_references=list_used_memories(state.transcript.memory),
     )
 
 
-def used_memories(noted: Iterable[MemoryNoted]) -> tuple[str, ...]:
+def list_used_memories(noted: Iterable[MemoryNoted]) -> tuple[str, ...]:
     """The ids of the memories that were used, each once."""
     return tuple(dict.fromkeys(each.memory for each in noted if each.act == "used"))
 
 
-def backfilled(record: SessionRecord) -> SessionRecord:
+def backfill(record: SessionRecord) -> SessionRecord:
     """`record` with a history, made from its messages when it has none. Doing it twice changes nothing."""
     if record.history or not record.messages:
         return record

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from backstay.logic.compaction import apply as shortened
-from backstay.logic.compaction import framed
+from backstay.logic.compaction import frame_summary
 from backstay.logic.state.entries import Beside, Entry, EntryFold
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (
@@ -180,7 +180,7 @@ class Transcript:
         """Take an event in."""
         event = record.event
         if type(event) in BESIDE:
-            self._hear(record, event)
+            self._take_beside(record, event)
             return
         if isinstance(event, HookFinished) and event.args and event.event in ("PreToolUse", "PermissionRequest"):
             self._beside.args.setdefault(event.subject, event.args)
@@ -210,7 +210,7 @@ class Transcript:
         """The nodes of the active path, or of the one that ends at `to`."""
         return [self._nodes[node] for node in self.branches.path(to)]
 
-    def spoken(self) -> Iterator[tuple[Recorded, SessionMessage | None]]:
+    def walk_nodes(self) -> Iterator[tuple[Recorded, SessionMessage | None]]:
         """Every node of the path, with the message that it is: also those that a summary stands for."""
         for record in self.path():
             yield record, self._message(record, record.event)
@@ -224,7 +224,7 @@ class Transcript:
         messages = {record.id: message for record in path if (message := self._message(record, record.event))}
         return tuple(EntryFold(self._beside, before or {}).entries(path, messages))
 
-    def kept(self) -> Mapping[str, str]:
+    def file_captures(self) -> Mapping[str, str]:
         """Calls that changed a file, and the blob with what it held before; empty when there was no file."""
         return self._beside.kept
 
@@ -278,7 +278,7 @@ class Transcript:
         made = (r.id for r in reversed(path) if isinstance(r.event, Compacted) and r.id not in undone)
         return next(made, "")
 
-    def _hear(self, record: Recorded, event: Event) -> None:
+    def _take_beside(self, record: Recorded, event: Event) -> None:
         """Take in what is beside the path."""
         match event:
             case InputReceived():
@@ -329,7 +329,12 @@ class Transcript:
 
     def _compact(self, record: Recorded, event: Compacted) -> None:
         summary = SessionMessage(
-            id=record.id, session=self.session, number=record.seq, role="user", content=framed(event), at=record.at
+            id=record.id,
+            session=self.session,
+            number=record.seq,
+            role="user",
+            content=frame_summary(event),
+            at=record.at,
         )
         self.messages = shortened(event, summary, self.messages)
         self.compacted = event if summary.content else None
@@ -353,25 +358,25 @@ class Transcript:
         match event:
             case InputTaken():
                 parts = tuple(part for one in event.inputs for part in self._inputs.get(one, ()))
-                return self._said(record, "user", parts)
+                return self._make_message(record, "user", parts)
             case ModelReplied():
                 state: Literal["complete", "interrupted"] = "interrupted" if event.stop == "interrupted" else "complete"
-                return self._said(record, "assistant", event.parts, model=event.model, state=state)
+                return self._make_message(record, "assistant", event.parts, model=event.model, state=state)
             case ToolFinished():
                 result = ToolResult(call=event.call, content=event.content, is_error=event.outcome != "ok")
-                return self._said(record, "tool", (result,))
+                return self._make_message(record, "tool", (result,))
             case ChildFinished(skill=str() as skill) if skill:
-                return self._said(record, "user", (Text(text=skill_report(event)),))
+                return self._make_message(record, "user", (Text(text=skill_report(event)),))
             case ChildFinished():
                 text = Text(text=event.text or f"(the child session ended: {event.outcome})")
                 result = ToolResult(call=event.call, content=(text,), is_error=event.outcome != "completed")
-                return self._said(record, "tool", (result,))
+                return self._make_message(record, "tool", (result,))
             case MessageInjected():
-                return self._said(record, event.role, event.parts)
+                return self._make_message(record, event.role, event.parts)
             case _:
                 return None
 
-    def _said(
+    def _make_message(
         self,
         record: Recorded,
         role: Role,
@@ -434,18 +439,20 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(call.name for call in calls))
 
 
-Spoken = tuple[Recorded, SessionMessage | None]
+NodeMessage = tuple[Recorded, SessionMessage | None]
 """A node of a path, and the message that it is."""
 
 
 def segment(transcript: Transcript) -> tuple[Turn, ...]:
     """Cut a conversation into turns, also those that a summary stands for. What was cleared is left out."""
-    spoken = list(transcript.spoken())
-    cleared = max((at for at, (record, _) in enumerate(spoken) if isinstance(record.event, HistoryCleared)), default=-1)
-    return tuple(segments(spoken[cleared + 1 :]))
+    walk_nodes = list(transcript.walk_nodes())
+    cleared = max(
+        (at for at, (record, _) in enumerate(walk_nodes) if isinstance(record.event, HistoryCleared)), default=-1
+    )
+    return tuple(segments(walk_nodes[cleared + 1 :]))
 
 
-def segments(spoken: Iterable[Spoken]) -> Iterator[Turn]:
+def segments(walk_nodes: Iterable[NodeMessage]) -> Iterator[Turn]:
     """Cut what was spoken into turns. Messages between turns belong to none.
 
     Input to which nothing was said at all goes with the next: what comes then answers both.
@@ -453,7 +460,7 @@ def segments(spoken: Iterable[Spoken]) -> Iterator[Turn]:
     turn: Turn | None = None
     messages: list[SessionMessage] = []
     inputs: list[SessionMessage] = []
-    for record, message in spoken:
+    for record, message in walk_nodes:
         event = record.event
         if isinstance(event, TurnStarted):
             messages, inputs = [], []

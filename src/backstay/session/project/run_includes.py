@@ -163,7 +163,7 @@ class _Context(Struct, frozen=True):
         """The working folder of the session."""
         return self._services.cwd
 
-    def seen(self, path: str) -> str:
+    def version_of(self, path: str) -> str:
         """The version of a file when the session last read or wrote it."""
         return self._services.state.seen.get(path, "")
 

@@ -9,7 +9,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from backstay.config.trust.own_programs import own_runs
-from backstay.logic.state.prompt_variables import filled_in
+from backstay.logic.state.prompt_variables import fill_variables
 from backstay.permissions.call_site import CallSite
 from backstay.sandbox.folders import data_dir
 from backstay.session.open import Prepared
@@ -35,7 +35,7 @@ async def find_kit(
     """Look around, and connect to what was found. None for a session that has all it needs from whoever opens it."""
     if options.bare or options.only_tools or options.lineage.parent:
         return None
-    added = filled_in(options.append_system_prompt, prepared.variables)
+    added = fill_variables(options.append_system_prompt, prepared.variables)
     look = partial(
         _look,
         replace(options, append_system_prompt=added),

@@ -8,7 +8,7 @@ done so the store says that it is not clean.
 
 from typing import Final
 
-from backstay.logic.secrets.rewrite import Change, as_text, changed_bytes
+from backstay.logic.secrets.rewrite import Change, as_text, change_bytes
 from backstay.logic.state.outline import project
 from backstay.stores.disk_errors import explain_os
 from backstay.stores.rewritable import ChangedPast
@@ -87,7 +87,7 @@ def change_aside(db: Db, place: DatabaseFile, session: str, change: Change) -> i
         return count
     db.execute("PRAGMA secure_delete=ON")
     for row, line in db.execute("SELECT rowid, line FROM damaged WHERE session = ?", (session,)):
-        if (after := changed_bytes(bytes(line), change)) != line:
+        if (after := change_bytes(bytes(line), change)) != line:
             db.execute("UPDATE damaged SET line = ? WHERE rowid = ?", (after, row))
             set_value(db, UNCLEAN, 1)
             count += 1

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.state.content import cited_blobs, digest
+from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.outline import project
 from backstay.ports import FoldSnapshot, LogSlice, SessionQuery, Trouble
 from backstay.stores.memory import no_session
@@ -119,7 +119,7 @@ def check_writer(db: Db, lease: Lease, expected: int) -> int:
 
 def refer(db: Db, num: int, records: Iterable[Recorded], more: Iterable[str] = ()) -> None:
     """Count the blobs that `records` cite as used by a session."""
-    cited = set(more).union(*(cited_blobs(record.event) for record in records))
+    cited = set(more).union(*(find_cited_blobs(record.event) for record in records))
     if cited:
         db.executemany("INSERT OR IGNORE INTO refs VALUES (?, ?)", sorted((key(sha), num) for sha in cited))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.content import find_cited_blobs
 from backstay.logic.state.conversation import SeenIds
 from backstay.logic.state.outline import project
 from backstay.stores.sqlite import search
@@ -50,7 +50,7 @@ def _verified(db: Db, session: str, files: BlobFiles) -> tuple[str, ...]:
         for record in found.records:
             if not seen.add(record.id):
                 wrong.append(f"Event {record.seq} has the id {record.id!r} of an earlier one.")
-            cited |= cited_blobs(record.event)
+            cited |= find_cited_blobs(record.event)
         at += len(found.records)
         if found.trouble is not None:
             return (*wrong, f"Event {at + 1} cannot be read: {found.trouble.detail}", *_blob_troubles(db, cited, files))

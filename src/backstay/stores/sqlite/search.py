@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from backstay.logic.state.content import spoken
+from backstay.logic.state.content import searchable_text
 from backstay.ports import SearchHit
 from backstay.stores.memory import find as hits_in
 from backstay.stores.memory import newest, words_of
@@ -20,7 +20,7 @@ from backstay.vocab.errors import LogDamaged, NeedsUpgrade
 from backstay.wire import codec
 
 WORDS: Final = 2
-"""Raise it when `spoken` or the tokenizer changes: an index of another number is built anew."""
+"""Raise it when `searchable_text` or the tokenizer changes: an index of another number is built anew."""
 BATCH: Final = 512
 """Events that one transaction indexes."""
 MOST_WORDS: Final = 32
@@ -126,7 +126,7 @@ def _enough(limit: int) -> int:
 def _text(line: bytes) -> str:
     """What the index holds of an event."""
     try:
-        text = spoken(codec.decode(line).event)
+        text = searchable_text(codec.decode(line).event)
     except (LogDamaged, NeedsUpgrade):
         return ""
     return text if text.isascii() else " ".join(map(_spelt, words_of(text)))

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.secrets.rewrite import Change, as_text, changed_bytes, changed_texts, texts_in
+from backstay.logic.secrets.rewrite import Change, as_text, change_bytes, change_texts, texts_in
 from backstay.stores.trace.files import older_path, segments, trace_path
 from backstay.stores.trace.scrub import Line, Streams, TracePiece, line_of, pieces_of, put_text
 from backstay.stores.trace.trace import TraceLine, decoder
@@ -59,8 +59,8 @@ def _changed(line: bytes, change: Change) -> bytes:
     try:
         traced = decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return changed_bytes(line, change)
-    after = changed_texts(traced.data, change)
+        return change_bytes(line, change)
+    after = change_texts(traced.data, change)
     return line if after == traced.data else msgspec.json.encode(msgspec.structs.replace(traced, data=after))
 
 

@@ -29,7 +29,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.content import find_cited_blobs
 from backstay.ports import Clock
 from backstay.system.machine import SystemClock
 from backstay.testing.crash.process import Blow, When
@@ -151,7 +151,7 @@ class CrashSite(Struct, frozen=True, kw_only=True):
             stage = await trial.run(self.scenario.act)
             log = await log_of(trial.store, SESSION)
             await judge(trial, (), stage, RESUME)
-            cited = {sha for record in log for sha in cited_blobs(record.event)}
+            cited = {sha for record in log for sha in find_cited_blobs(record.event)}
             blobs = {sha: await trial.store.blob(sha) for sha in sorted(cited)}
             found.append(Rehearsal(appends=stage.store.appends, log=log, blobs=blobs))
 

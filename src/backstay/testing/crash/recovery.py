@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from backstay.catalog import load, sessions
-from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.content import find_cited_blobs
 from backstay.logic.state.session_state import state_of
 from backstay.ports import EventStore, ModelRequest, SessionQuery
 from backstay.session.session import Session
@@ -124,7 +124,7 @@ async def misled(
 ) -> tuple[str, ...]:
     """The requests that tell a model something else than any log says it was to be told."""
     said = (record.event for log in logs for record in log if not isinstance(record.event, ModelAsked))
-    cited = {sha for event in said for sha in cited_blobs(event)}
+    cited = {sha for event in said for sha in find_cited_blobs(event)}
     blobs = {sha: await store.blob(sha) for sha in sorted(cited)}
     right = {told for log in logs for told in requests_of(log, blobs.__getitem__)}
     turns = [request for request in requests if request.purpose == "turn"]

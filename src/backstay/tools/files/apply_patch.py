@@ -119,7 +119,7 @@ async def apply_patch(
     """Change, add, rename and remove files with a patch. Every file is checked before any is written: all is done, or nothing."""
     try:
         sections, targets = _read(context, {"patch": patch, "input": input})
-        plan = _Plan(targets, {target.place: context.seen(target.place) for target in targets.values()})
+        plan = _Plan(targets, {target.place: context.version_of(target.place) for target in targets.values()})
         await anyio.to_thread.run_sync(partial(_apply, sections, plan))
         output = ToolOutput(text="\n".join(plan.words()))
     except NotApplied as failed:

@@ -34,7 +34,7 @@ async def revise(context: ToolContext, file_path: str, rewrite: Rewrite) -> Tool
     """Change an existing file with `rewrite` and tell the session which version it has now."""
     try:
         target = target_of(context, file_path)
-        seen = context.seen(target.place)
+        seen = context.version_of(target.place)
 
         def change(held: LockedFile) -> tuple[str, str]:
             changed = seen and held.version != seen

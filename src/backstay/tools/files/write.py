@@ -24,7 +24,7 @@ async def write_file(
     try:
         require_text("The content", content)
         target = target_of(context, file_path)
-        seen = context.seen(target.place)
+        seen = context.version_of(target.place)
         work = partial(change_file, target, lambda held: (_write(held, seen, content), held.version), make=True)
         text, version = await anyio.to_thread.run_sync(work)
     except Refused as refused:
