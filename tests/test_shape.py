@@ -67,7 +67,6 @@ PARTICIPLES_LEFT: Final = dict(
     stores 27
 
     testing 17
-
     """.split("\n\n")
 )
 """How many functions of a folder are still named by a participle: numbers that only get smaller, until the line goes."""
