@@ -120,7 +120,7 @@ class FileCapture(Struct, dict=True):
             self._watched = True
 
     async def present(self) -> tuple[FolderState, ...]:
-        """What the folders hold now. Contents are durable when this returns; the trees are the caller's to write down."""
+        """Take down what the folders hold now. Contents are durable when this returns; the caller writes the trees down."""
         async with self._lock:
             self._watched = False
             return tuple([await self._take(root, "") for root in self.roots])
@@ -138,7 +138,7 @@ class FileCapture(Struct, dict=True):
     # --- how -----------------------------------------------------------------------------------------------------------------------
 
     def _runs_on(self) -> bool:
-        """Whether a program that an earlier call started may still be running: it can change files in any turn."""
+        """Return whether a program of an earlier call may still be running: it can change files in any turn."""
         return any(_lives(process.group) for process in self.services.state.progress.left)
 
     def _begin_turn(self) -> None:
@@ -148,7 +148,7 @@ class FileCapture(Struct, dict=True):
             self._paths.clear()
 
     def _new(self, places: Iterable[str]) -> list[bytes]:
-        """The paths that are to be looked at: in a folder of the session, and not kept yet in this turn."""
+        """Return the paths to take down: in a folder of the session, and not kept yet in this turn."""
         found = dict.fromkeys(os.fsencode(place) for place in places if place)
         return [path for path in found if path not in self._paths and self._root_of(path) is not None]
 
@@ -156,7 +156,7 @@ class FileCapture(Struct, dict=True):
         return next((root for root in self.roots if inside(path, root)), None)
 
     def _look(self, path: bytes) -> list[tuple[TreeEntry, bytes | None]]:
-        """What is at `path`, and the folders that are missing above it: a tool that writes there makes them."""
+        """Take down `path`, and the missing folders above it, which a tool that writes there makes."""
         root = self._root_of(path)
         assert root is not None
         try:
@@ -203,7 +203,7 @@ class FileCapture(Struct, dict=True):
         return FolderState(root, tree, event, blobs, own, hidden)
 
     def _own_places(self, root: bytes) -> set[bytes]:
-        """What is ours in the folder: the store, which changes with every event, and what the person decided, for all sessions."""
+        """Return Backstay's own paths in the folder: the store, which changes with every event, and the person's decisions."""
         ours = [Path(os.path.realpath(each)) for each in (data_dir(), config_dir())]
         trace = trace_folder(self.services.store.url)
         if trace is not None:
@@ -244,7 +244,7 @@ class FileCapture(Struct, dict=True):
 
 
 def make_kept_event(entry: TreeEntry) -> FileKept | None:
-    """What is to be written down of a path before it is put back; None when its name cannot be written."""
+    """Make the event of what a path holds before it is put back; None when its name cannot be written."""
     try:
         entry.path.decode(), entry.target.decode()
     except UnicodeDecodeError:
@@ -253,12 +253,12 @@ def make_kept_event(entry: TreeEntry) -> FileKept | None:
 
 
 def _runs_programs(spec: ToolSpec) -> bool:
-    """Whether a call can change any file: it starts a program, or asks a server that is one."""
+    """Return whether a call can change any file: it starts a program, or asks a server that is one."""
     return spec.touches == "runs" or (spec.touches == "web" and spec.effect != "pure")
 
 
 def _lives(group: int) -> bool:
-    """Whether a process group has anybody in it. One of somebody else's by now only costs a look too many."""
+    """Return whether a process group has members. Its number may be reused by now, which only costs a needless walk."""
     try:
         os.killpg(group, 0)
     except OSError:

@@ -58,7 +58,7 @@ class TreeEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return f"{self.size}:{self.mtime}:{self.inode}"
 
     def same(self, other: "TreeEntry") -> bool:
-        """Whether there is nothing to do to make the one the other."""
+        """Return whether nothing has to be done to make the one the other."""
         mine = (self.kind, self.mode, self.sha256, self.target)
         return mine == (other.kind, other.mode, other.sha256, other.target)
 
@@ -81,19 +81,19 @@ class PathCoverage:
         self._left_out = frozenset(left_out)
 
     def covers(self, path: bytes) -> bool:
-        """Whether the tree would list `path` if it were there."""
+        """Return whether the tree would list `path` if it were there."""
         return not self._left_out or not any(above in self._left_out for above in (path, *parents(path)))
 
 
 def parents(path: bytes) -> Iterable[bytes]:
-    """The folders above a path, the nearest first, without the one it starts from."""
+    """Yield the folders above a path, the nearest first, without the one it starts from."""
     while (cut := path.rfind(b"/")) > 0:
         path = path[:cut]
         yield path
 
 
 def entry_of(event: FileKept) -> TreeEntry:
-    """What a `FileKept` says, with its whole path."""
+    """Return what a `FileKept` says, with its whole path."""
     facts = [int(each) for each in event.version.split(":")] if _VERSION.fullmatch(event.version) else [0, 0, 0]
     return TreeEntry(
         path=event.path.encode(),
@@ -108,12 +108,12 @@ def entry_of(event: FileKept) -> TreeEntry:
 
 
 def pack(value: msgspec.Struct) -> bytes:
-    """A listing or a plan as a blob."""
+    """Pack a listing or a plan as a blob."""
     return zlib.compress(msgspec.msgpack.encode(value), 1)
 
 
 def unpack_tree(content: bytes) -> Tree:
-    """The listing in a blob. Raise `LogDamaged` when it is none."""
+    """Read the listing in a blob. Raise `LogDamaged` when it is none."""
     try:
         return msgspec.msgpack.decode(unzip(content), type=Tree)
     except (msgspec.MsgspecError, zlib.error) as exc:
@@ -121,7 +121,7 @@ def unpack_tree(content: bytes) -> Tree:
 
 
 def unzip(content: bytes) -> bytes:
-    """The bytes of a packed blob. Raise `zlib.error` when there are too many of them."""
+    """Decompress a packed blob. Raise `zlib.error` when it has too many bytes."""
     reader = zlib.decompressobj()
     plain = reader.decompress(content, LARGEST)
     if reader.unconsumed_tail or not reader.eof:
@@ -155,7 +155,7 @@ class RestorePlan(msgspec.Struct, frozen=True, array_like=True):
 
 
 def unpack_plan(content: bytes) -> RestorePlan:
-    """The plan in a blob. Raise `LogDamaged` when it is none."""
+    """Read the plan in a blob. Raise `LogDamaged` when it is none."""
     try:
         return msgspec.msgpack.decode(unzip(content), type=RestorePlan)
     except (msgspec.MsgspecError, zlib.error) as exc:
@@ -165,7 +165,7 @@ def unpack_plan(content: bytes) -> RestorePlan:
 def contents_at(
     records: Iterable[Recorded], trees: Mapping[str, Tree], present: Mapping[bytes, Tree | None], *, after: int
 ) -> dict[bytes, TreeEntry]:
-    """What each path held after the event `after`, as far as it is known to have held something else than now, or may have.
+    """Return what each path held after the event `after`, where that is known and differs from now, or may.
 
     `present` has the trees of now, by root; `trees` those that `first_tree` names, by the hash of their blobs.
     """
@@ -188,7 +188,7 @@ def contents_at(
 
 
 def first_tree(records: Iterable[Recorded], root: bytes) -> tuple[int, str] | None:
-    """Where the first whole tree of `root` stands in `records`, and the hash of its blob."""
+    """Find the first whole tree of `root` in `records`; return its position and the hash of its blob."""
     for record in records:
         event = record.event
         if isinstance(event, TreeKept) and event.tree and event.root.encode() == root:
@@ -197,7 +197,7 @@ def first_tree(records: Iterable[Recorded], root: bytes) -> tuple[int, str] | No
 
 
 def find_outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: int) -> tuple[str, ...]:
-    """The paths that events speak of and that lie in none of the folders of the session: nothing of them is put back."""
+    """Find the paths that events speak of and that lie in no folder of the session: nothing of them is put back."""
     named = {
         record.event.path
         for record in records
@@ -209,31 +209,31 @@ def find_outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: 
 
 
 def find_hidden(base: Tree, now: Tree) -> Iterator[bytes]:
-    """What `now` leaves out although it is there, and `base` would have listed if it had been: it is new, and nobody keeps it."""
+    """Find what `now` leaves out although it is there, and `base` would have listed: it is new, and not kept."""
     covered, listed = PathCoverage(base.left_out), {each.path for each in base.entries}
     return (path for path in now.left_out if path not in listed and covered.covers(path))
 
 
 def find_not_kept(base: Tree, now: Tree, ignored: Collection[bytes]) -> Iterator[bytes]:
-    """What was there and not kept as git ignored it: first what `now` does not leave out, as it is gone, then what is `ignored`."""
+    """Find what was not kept as git ignored it: first what `now` does not leave out, as it is gone, then what is `ignored`."""
     still = frozenset(now.left_out)
     yield from (path for path in base.left_out if path not in still and is_plain(path))
     yield from (path for path in base.left_out if path in still and path in ignored)
 
 
 def inside(path: bytes, root: bytes) -> bool:
-    """Whether `path` lies below `root`, by its name alone. A name that leads elsewhere lies nowhere."""
+    """Return whether `path` lies below `root`, by its name alone. A name that leads elsewhere lies nowhere."""
     below = path[len(root) + 1 :]
     return path.startswith(root + b"/") and is_plain(below)
 
 
 def is_plain(below: bytes) -> bool:
-    """Whether a path below a folder has only names in it, and none of git's own."""
+    """Return whether a path below a folder has only names in it, and none of git's own."""
     return bool(below) and not any(part in (b"", b".", b"..", b".git") or b"\0" in part for part in below.split(b"/"))
 
 
 def find_foreign_changes(records: Iterable[Recorded], present: Mapping[str, str]) -> tuple[str, ...]:
-    """The paths of `present` that hold something else than the session left there or last saw, and no program of it ran since.
+    """Find the paths of `present` that differ from what the session left there or last saw, and no program of it ran since.
 
     `present` has their versions as they are now. What the session never saw is not among them: nobody can say.
     """
@@ -250,7 +250,7 @@ def find_foreign_changes(records: Iterable[Recorded], present: Mapping[str, str]
 
 
 def versions_at(records: Iterable[Recorded], *, after: int) -> dict[str, str]:
-    """The versions of files that the session had seen by the event `after`."""
+    """Return the versions of files that the session had seen by the event `after`."""
     found: dict[str, str] = {}
     for record in records:
         if record.seq <= after and isinstance(record.event, FileSeen):
@@ -259,7 +259,7 @@ def versions_at(records: Iterable[Recorded], *, after: int) -> dict[str, str]:
 
 
 def _in_tree(base: Tree, now: Tree | None) -> dict[bytes, TreeEntry]:
-    """What `base` says of every path of it and of `now`."""
+    """Return what `base` says of every path of it and of `now`."""
     prefix = base.root + b"/"
     found = {prefix + each.path: msgspec.structs.replace(each, path=prefix + each.path) for each in base.entries}
     covered = PathCoverage(base.left_out)

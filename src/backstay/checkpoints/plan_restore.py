@@ -73,7 +73,7 @@ async def plan_restore(
 
 
 def _explain_loss(records: Sequence[Recorded], looks: Iterable[FolderState], point: Point) -> str:
-    """Why what programs did after a point cannot be undone; empty when it can."""
+    """Explain why what programs did after a point cannot be undone; empty when it can."""
     for look in looks:
         kept = _before_programs(records, look, point)
         if kept and not os.path.lexists(look.root):
@@ -84,7 +84,7 @@ def _explain_loss(records: Sequence[Recorded], looks: Iterable[FolderState], poi
 
 
 def _before_programs(records: Iterable[Recorded], look: FolderState, point: Point) -> list[TreeKept]:
-    """What was kept of a folder as a whole since a point, when programs ran since; nothing when none did."""
+    """Return what was kept of a folder as a whole since a point, when programs ran since; empty when none did."""
     found = [
         (record.event, before_programs(record))
         for record in records
@@ -129,7 +129,7 @@ class _Making(Struct):
     _seen: Mapping[str, str] = {}
 
     def make(self) -> Ready:
-        """Everything that needs no waiting. Runs in a thread."""
+        """Make the plan. Runs in a thread."""
         after = self.point.after
         roots = [look.root for look in self.looks]
         self._seen = versions_at(self.records, after=after)
@@ -162,7 +162,7 @@ class _Making(Struct):
                 self._change_unlisted(look.root, entry)
 
     def _name_hidden(self, look: FolderState, want: Mapping[bytes, TreeEntry]) -> None:
-        """What was not there and is left out now, as git ignores it since: it stays, and that is said."""
+        """Report what was not there and is left out now, as git ignores it since: it stays."""
         first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
         if first is None or look.tree is None:
             return
@@ -172,7 +172,7 @@ class _Making(Struct):
                 self._leave(TreeEntry(path, "absent"), HIDDEN)
 
     def _describe_ignored(self, look: FolderState) -> str:
-        """A sentence about what git ignores, when programs ran that may have changed it; empty when there is nothing to say."""
+        """Describe what git ignores, when programs ran that may have changed it; empty when there is nothing to say."""
         first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
         if first is None or look.tree is None or not _before_programs(self.records, look, self.point):
             return ""
@@ -187,7 +187,7 @@ class _Making(Struct):
         return words if found else ""
 
     def _change_unlisted(self, root: bytes, entry: TreeEntry) -> None:
-        """A path that the tree of now says nothing about: what it holds is written down by itself."""
+        """Plan a path that the tree of now says nothing about: take down what it holds by itself."""
         try:
             now, content = look_at(root, entry.path, most=self.keeping.limits.size)
         except OSError as exc:
@@ -217,7 +217,7 @@ class _Making(Struct):
         self.problems.append((entry.path.decode("utf-8", "replace"), why))
 
     def _update_of(self, path: str, entry: TreeEntry) -> SeenAs:
-        """What the model knew of the file at the point. Otherwise it knows what the files held till now, and must look again."""
+        """Return what becomes of the model's knowledge of a file: at the point it knew an earlier version, or none."""
         if not self.with_conversation or path not in self.keeping.services.state.seen:
             return ""
         seen = self._seen.get(path, "")

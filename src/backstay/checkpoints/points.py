@@ -88,7 +88,7 @@ class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkpoints_of(records: Iterable[Recorded]) -> tuple[Checkpoint, ...]:
-    """Every turn of a log, in order, with what is known of its files."""
+    """List every turn of a log, in order, with what is known of its files."""
     turns: dict[str, Checkpoint] = {}
     prompts: dict[str, str] = {}
     open_turn = ""
@@ -117,7 +117,7 @@ def checkpoints_of(records: Iterable[Recorded]) -> tuple[Checkpoint, ...]:
 
 
 def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", undo: str = "") -> Point:
-    """The point that is meant: the end of the turn `to`, the start of the turn `before`, or before the restore `undo` (`latest`).
+    """Find the point that is meant: the end of the turn `to`, the start of the turn `before`, or before the restore `undo` (`latest`).
 
     Raise `UserError` when there is none, or when what was kept since then was purged.
     """
@@ -135,12 +135,12 @@ def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", und
 
 
 def before_programs(record: Recorded) -> bool:
-    """Whether an event says what a folder held before programs of the session ran, and not before files were put back."""
+    """Return whether an event says what a folder held before programs of the session ran, and not before a restore."""
     return isinstance(record.event, TreeKept) and bool(record.event.call or record.cause)
 
 
 def explain_unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, ...]:
-    """Why what programs did after a point cannot be undone, once for each reason."""
+    """Explain why what programs did after a point cannot be undone, once for each reason."""
     later = [record for record in records if record.seq > after]
     events = [record.event for record in later]
     problems = (
@@ -152,7 +152,7 @@ def explain_unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, 
 
 
 def _by_hooks(events: Iterable[Event]) -> Iterator[str]:
-    """A word about hooks that ran before anything was kept whole: what they did to files is not known."""
+    """Report hooks that ran before anything was kept whole: what they did to files is unknown."""
     for event in events:
         if isinstance(event, TreeKept) and event.tree:
             return
@@ -162,12 +162,12 @@ def _by_hooks(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _is_listed(point: Checkpoint, path: str) -> bool:
-    """Whether a path is in the list, or is a folder that was to be made for one that is."""
+    """Return whether a path is in the list, or is a folder that was to be made for one that is."""
     return any(each == path or each.startswith(f"{path}/") for each in point.files)
 
 
 def _mark_doubtful(turns: dict[str, Checkpoint], number: int, problem: str) -> dict[str, Checkpoint]:
-    """The turns so far, whose starts cannot be gone back to wholly any more when programs ran unwatched."""
+    """Mark the turns so far: programs ran unwatched, so their starts cannot be restored wholly."""
     if not problem:
         return turns
     why = f"programs ran unwatched in turn {number}: {problem}"
@@ -222,7 +222,7 @@ def _before_restore(records: Sequence[Recorded], restore: str) -> Point:
 
 
 def _way_back(records: Sequence[Recorded], place: int) -> int:
-    """Where the events begin that say what files held before the restore at `place`."""
+    """Return where the events begin that say what files held before the restore at `place`."""
     while place and isinstance(kept := records[place - 1].event, FileKept | TreeKept) and not kept.call:
         place -= 1
     return place

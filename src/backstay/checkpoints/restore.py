@@ -200,7 +200,7 @@ class RestoreFiles(Performer[RestoreStarted]):
 
 
 def describe_restore(plan: RestorePlan, done: Sequence[FileChange], problems: Sequence[FileProblem]) -> str:
-    """What the model and the person read of a restore."""
+    """Describe a restore for the model and the person."""
     removed = [each for each in done if each.want.kind == "absent"]
     names = [_plain(each.want.path.decode("utf-8", "replace")) for each in done[:NAMED]]
     more = f" and {len(done) - NAMED} more" if len(done) > NAMED else ""
@@ -215,12 +215,12 @@ def describe_restore(plan: RestorePlan, done: Sequence[FileChange], problems: Se
 
 
 def _plain(path: str) -> str:
-    """A path as it may stand in a sentence: a stranger chose the name, and it may have lines and signs of its own in it."""
+    """Return a path as it may stand in a sentence: its name is not ours, and may hold line ends and control characters."""
     return path if path.isprintable() else repr(path)
 
 
 def _some(problems: tuple[FileProblem, ...]) -> tuple[FileProblem, ...]:
-    """As many problems as an event should hold."""
+    """Return as many problems as an event should hold."""
     if len(problems) <= MOST_PROBLEMS:
         return problems
     more = FileProblem(path="", problem=f"and {len(problems) - MOST_PROBLEMS} more paths have problems")
@@ -241,7 +241,7 @@ def _batches(changes: Sequence[FileChange]) -> Iterator[list[FileChange]]:
 
 
 def _list_seen(changes: Sequence[FileChange], left: Collection[bytes]) -> list[FileSeen]:
-    """What the session knows of the files that it had seen. Of those that are `left` as they are it knows nothing any more."""
+    """Return what the session knows now of files that it had seen. Of those `left` as they are it knows nothing any more."""
     found: list[FileSeen] = []
     for change in changes:
         if change.seen:

@@ -170,7 +170,7 @@ class Walk(Struct):
 
 
 def look_at(root: bytes, path: bytes, *, most: int) -> tuple[TreeEntry, bytes | None]:
-    """What is at `path`, which lies below `root`, and a file's content; None when it is larger than `most` bytes or may not be read.
+    """Read what is at `path` below `root`, and a file's content; None when it has more than `most` bytes or may not be read.
 
     Raise `OSError` when a folder on the way is a link, or what is there cannot be kept at all.
     """
@@ -204,7 +204,7 @@ def _closing(handle: int) -> Iterator[int]:
 
 
 def _is_empty(folder: int, name: bytes) -> bool:
-    """Whether there is a folder of that name with nothing in it."""
+    """Return whether there is a folder of that name with nothing in it."""
     try:
         with _closing(enter(folder, name)) as handle, os.scandir(handle) as listing:
             return next(listing, None) is None
@@ -221,7 +221,7 @@ def _facts(found: os.stat_result) -> Facts:
 
 
 def _read(folder: int, name: bytes, most: int) -> tuple[bytes, Facts]:
-    """The content of a regular file, and its facts afterwards."""
+    """Read a regular file; return its content, and its facts afterwards."""
     with open_regular(folder, name) as handle:
         content = bytearray()
         while piece := os.read(handle, 1024 * 1024):
@@ -236,7 +236,7 @@ DEADLINE_S: Final = 10.0
 
 
 async def list_ignored(folder: str) -> frozenset[bytes]:
-    """Paths below `folder`, from it on, that git ignores; a folder stands for everything in it.
+    """List the paths below `folder`, from it on, that git ignores; a folder stands for everything in it.
 
     Files that git tracks are not ignored, whatever the patterns say. Where there is no repository, no git or no answer, nothing is. The
     repository's own programs do not run (`run_git`), and a repository inside another one is asked nothing.
@@ -253,7 +253,7 @@ async def list_ignored(folder: str) -> frozenset[bytes]:
 
 
 def _wholly(names: list[bytes]) -> list[bytes]:
-    """`names` without the folders of which only some files are ignored: git lists those right after the folder itself."""
+    """Return `names` without folders of which only some files are ignored: git lists those right after the folder itself."""
     folders = {name for name in names if name.endswith(b"/")}
     partly = {above for name in names for above in _above(name) if above in folders}
     return [os.path.normpath(name) for name in names if name not in partly]

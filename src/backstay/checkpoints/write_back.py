@@ -37,7 +37,7 @@ class HeldName(Struct, frozen=True):
     name: bytes
 
     def facts(self) -> os.stat_result | None:
-        """What is there; None when nothing is."""
+        """Return what is there; None when nothing is."""
         try:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -53,7 +53,7 @@ def put_back(
     now: TreeEntry | None = None,
     sync: bool = True,
 ) -> bool:
-    """Make the path of `want` hold what it says; say whether anything had to be done. Raise `NotPutBack`, and nothing is done.
+    """Make the path of `want` hold what it says; return whether anything had to be done. Raise `NotPutBack`, and nothing is done.
 
     `content` is a file's, and `mark` names the plan. A folder is made; its mode is given by `settle_mode` once its files are in
     it. A folder is removed only when nothing is in it. Without `sync` it is durable only after `os.sync`. With `now`, what the path held
@@ -97,7 +97,7 @@ def settle_mode(want: TreeEntry, roots: Sequence[bytes]) -> None:
 
 
 def version_at(path: bytes) -> str:
-    """The version of the file at `path`, as `FileSeen` has it; empty when there is none."""
+    """Return the version of the file at `path`, as `FileSeen` has it; empty when there is none."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -134,7 +134,7 @@ def _change(
 
 
 def _is(spot: HeldName, want: TreeEntry, found: os.stat_result | None) -> bool:
-    """Whether the path holds already what it should."""
+    """Return whether the path holds already what it should."""
     if found is None:
         return want.kind == "absent"
     match want.kind:
@@ -153,7 +153,7 @@ def _is(spot: HeldName, want: TreeEntry, found: os.stat_result | None) -> bool:
 
 
 def _is_untouched(now: TreeEntry, found: os.stat_result) -> bool:
-    """Whether a file looks as it did when it was kept: then it need not be read."""
+    """Return whether a file looks as it did when it was kept: then it need not be read."""
     facts = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
     return now.kind == "file" and stat.S_ISREG(found.st_mode) and now.ctime > 0 and now.facts == facts
 

@@ -48,7 +48,7 @@ that it starts can be ended by signals. What it would say about that itself is l
 
 
 def find() -> str:
-    """Where `bwrap` is; empty when it is not there. Only where the system keeps programs: a workspace may be on PATH."""
+    """Find `bwrap` where the system keeps programs, as a workspace may be on PATH; empty when it is not there."""
     return shutil.which("bwrap", path=_SYSTEM) or ""
 
 
@@ -56,7 +56,7 @@ class Bubblewrap:
     """Starts programs behind walls of namespaces, with a filter of system calls besides."""
 
     def __init__(self, walls: Walls, *, user_namespace: bool = True, graceful: bool = True) -> None:
-        """Without a user namespace only the superuser can; `graceful` needs an `env` that resets signals."""
+        """Draw the walls. Without a user namespace only the superuser can; `graceful` needs an `env` that resets signals."""
         self._walls = walls
         self._program = find()
         self._user_namespace = user_namespace
@@ -75,7 +75,7 @@ class Bubblewrap:
         return self._walls.words(" It sees its own processes alone, and they end with it.")
 
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
-        """What to start instead of `argv`."""
+        """Return what to start instead of `argv`."""
         self._walls.scratch.ready()
         places = self._visible_places()
         wrapped = [self._program, *self._spaces(), "--seccomp", "9", *self._mounts(places), "--chdir", cwd, "--"]
@@ -109,7 +109,7 @@ class Bubblewrap:
                 yield from ("--cap-add", power)
 
     def _visible_places(self) -> tuple[Mount, ...]:
-        """The places, without a second way to the session's temporary folder where it stands in for the machine's."""
+        """Return the places, without a second way to the session's temporary folder where it stands in for the machine's."""
         places, scratch = self._walls.places(), self._walls.scratch.path
         return tuple(place for place in places if place.path != scratch or _over(place, places).source != scratch)
 
@@ -138,7 +138,7 @@ class Bubblewrap:
                 yield Mount(seal.path, seal.access)
 
     def _filter_file(self) -> str:
-        """The filter as a file: a descriptor would not survive the way to `bwrap`."""
+        """Write the filter to a file: a descriptor would not survive the way to `bwrap`."""
         path = os.path.join(self._walls.scratch.beside, "filter")
         if not os.path.exists(path):
             replace_file(path, self._filter, durable=False)
@@ -169,7 +169,7 @@ def _mount(place: Mount, places: Sequence[Mount]) -> tuple[str, ...]:
 
 
 def _stands_empty(place: Mount, places: Sequence[Mount]) -> bool:
-    """Whether an empty thing must be put over a place: not where it cannot be seen anyway."""
+    """Return whether an empty thing must be put over a place: not where it cannot be seen anyway."""
     over = _over(place, places)
     return place.access == "closed" and over.access != "closed" and not over.source
 

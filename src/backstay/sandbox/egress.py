@@ -101,7 +101,7 @@ class Egress(Struct, frozen=True, kw_only=True, dict=True):
         return GuardedClient(transport, limits=limits, follow_redirects=follow_redirects)
 
     def why_not(self, url: str) -> str:
-        """Why a request to `url` would be refused as it is written; empty when it would depend on what the name resolves to."""
+        """Explain why a request to `url` would be refused as it is written; empty when it depends on what the name resolves to."""
         try:
             self.look(httpx.URL(url))
         except (EgressRefused, httpx.InvalidURL) as exc:
@@ -120,7 +120,7 @@ class Egress(Struct, frozen=True, kw_only=True, dict=True):
             self._judge_address(url.host, host, host, port, private=True)
 
     async def admit(self, text: str, port: int, private: bool = True) -> Sequence[str]:
-        """The addresses of a host that a connection may be made to. Raise `EgressRefused` when any of its addresses is a bad one."""
+        """Return the addresses of a host that a connection may be made to. Raise `EgressRefused` when any of its addresses is a bad one."""
         host = self._judge_host(text, port)
         if not isinstance(host, str):
             return (self._judge_address(text, host, host, port, private=private),)
@@ -222,7 +222,7 @@ class GuardedClient(httpx.AsyncClient):
         self._patience = limits.headers_s
 
     def build_request(self, method: str, url: httpx.URL | str, **rest: Any) -> httpx.Request:  # its types are private
-        """Make a request, with an address that cannot be read told like any other that is refused."""
+        """Make a request; report an address that cannot be read like any other that is refused."""
         try:
             return super().build_request(method, url, **rest)
         except httpx.InvalidURL as exc:
@@ -313,7 +313,10 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         return BoundedBody(source, host=host, coding=coding, limits=self._limits)
 
     async def _pool(self, *, private: bool) -> httpcore.AsyncConnectionPool:
-        """The connections that may, or may not, lead to private hosts. Reading the certificates takes a while: not on the event loop."""
+        """Return the connections that may, or may not, lead to private hosts. Read the certificates off the event loop.
+
+        It takes a while.
+        """
         if private not in self._pools:
             certificates = await anyio.to_thread.run_sync(self._certificates)
             backend = _JudgingBackend(self._admit, private=private)
@@ -325,7 +328,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 def is_this_machine(address: str, port: int) -> bool:
-    """Whether an address is one of this machine's own, though it may be public. Sends nothing."""
+    """Return whether an address is one of this machine's own, though it may be public. Send nothing."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect((address, port))
@@ -371,7 +374,7 @@ class _JudgingBackend(httpcore.AsyncNetworkBackend):
 
 
 def _plain(request: httpx.Request) -> httpcore.Request:
-    """The request without what could send it elsewhere: the host that it names is the host of its address."""
+    """Strip a request of what could send it elsewhere: the host that it names is the host of its address."""
     url = request.url
     headers = httpx.Headers(request.headers)
     headers["host"] = url.netloc.decode("ascii")
@@ -403,7 +406,7 @@ def _judge_redirect(before: httpx.Request, after: httpx.Request) -> bool:
 
 
 def _hide_password(url: str) -> str:
-    """An address that could not be read, without the password that may be in it."""
+    """Return an address that could not be read, without the password that may be in it."""
     return re.sub(r"//.*@", "//...@", url, flags=re.DOTALL)[:200]
 
 
@@ -435,7 +438,7 @@ class BoundedBody(httpx.AsyncByteStream):
         self._given = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The bytes, unpacked."""
+        """Yield the bytes, unpacked."""
         patience = self._limits.body_s
         until = float("inf") if patience is None else anyio.current_time() + patience
         chunks = aiter(self._source)
@@ -466,7 +469,7 @@ class BoundedBody(httpx.AsyncByteStream):
 
 
 def coding_of(headers: httpx.Headers, host: str) -> str:
-    """The one coding that a body has; empty for none. Raise `EgressRefused` for one that was not asked for."""
+    """Return the one coding of a body; empty for none. Raise `EgressRefused` for one that was not asked for."""
     said: str = headers.get("content-encoding", "")
     named = [word.strip().lower() for word in said.split(",")]
     codings = [word.removeprefix("x-") for word in named if word not in ("", "identity")]
@@ -479,7 +482,7 @@ def coding_of(headers: httpx.Headers, host: str) -> str:
 
 
 def too_large(host: str, limit: int) -> EgressRefused:
-    """The error for a body with too many bytes."""
+    """Make the error for a body with too many bytes."""
     return EgressRefused("too_large", host=host, why=f"its answer is larger than {limit:,} bytes.")
 
 
@@ -502,7 +505,7 @@ class _Unpacker:
         self._begun = False
 
     def unpack(self, chunk: bytes) -> Iterator[bytes]:
-        """What `chunk` holds, piece by piece."""
+        """Yield what `chunk` holds, piece by piece."""
         while chunk:
             if self._object.eof:
                 self._next_member()

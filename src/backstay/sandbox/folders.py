@@ -10,7 +10,7 @@ from typing import Final
 
 
 def project_root(cwd: Path) -> Path:
-    """The git root above `cwd`, else `cwd` itself."""
+    """Return the git root above `cwd`, else `cwd` itself."""
     for folder in (cwd, *cwd.parents):
         if (folder / ".git").exists():
             return folder
@@ -18,7 +18,7 @@ def project_root(cwd: Path) -> Path:
 
 
 def data_dir() -> Path:
-    """Where sessions are kept: `BACKSTAY_DATA_DIR`, else under the user's data folder."""
+    """Return the folder of sessions: `BACKSTAY_DATA_DIR`, else one under the user's data folder."""
     if given := os.environ.get("BACKSTAY_DATA_DIR"):
         return Path(given).expanduser().absolute()
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
@@ -26,7 +26,7 @@ def data_dir() -> Path:
 
 
 def git_ref(root: Path) -> str | None:
-    """The branch or commit that `root` is on, read from git's own file; None outside a repository."""
+    """Return the branch or commit that `root` is on, from git's own file; None outside a repository."""
     try:
         handle = os.open(root / ".git" / "HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -47,7 +47,7 @@ _OF_PYTHON: Final = ("bin", "Scripts")
 
 
 def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...]:
-    """The folders of `path`, the variable, and of virtual environments that lie in one of `roots`: as named, and as links lead."""
+    """List the folders of `path`, the variable, and of virtual environments that lie in one of `roots`, with and without links followed."""
     named = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]
     named += [folder for root in dict.fromkeys((*roots, cwd)) for folder in _environments(root)]
     tops = tuple(roots)
@@ -60,7 +60,7 @@ def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...
 
 
 def outside(name: str, root: Path) -> str | None:
-    """The program of this name that is found outside of `root`, so that looking around in a workspace runs nothing of it."""
+    """Find the program `name` outside of `root`, so that discovery in a workspace runs nothing of it."""
     real = os.path.realpath(root)
     if real == os.path.sep:
         return shutil.which(name)
@@ -75,7 +75,7 @@ def outside(name: str, root: Path) -> str | None:
 
 
 def links_of(roots: Sequence[str]) -> Iterator[str]:
-    """The links at the top of folders, and what they make of the places where programs lie."""
+    """Yield the links at the top of folders, and the places of programs that they lead to."""
     for root in dict.fromkeys(roots):
         for entry in _entries(root):
             if entry.is_symlink():
@@ -92,7 +92,7 @@ def _entries(root: str) -> list[os.DirEntry[str]]:
 
 
 def _environments(root: str) -> Iterator[str]:
-    """The folders of programs in virtual environments that stand at the top of a folder."""
+    """Yield the folders of programs in virtual environments at the top of a folder."""
     for entry in _entries(root):
         if os.path.isfile(os.path.join(entry.path, "pyvenv.cfg")):
             yield from (os.path.join(entry.path, name) for name in _OF_PYTHON)

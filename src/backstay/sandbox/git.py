@@ -43,7 +43,7 @@ class GitOutput(Struct, frozen=True):
 
 
 def git_environment(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
-    """The variables that keep git from running what a repository's configuration names.
+    """Return the variables that keep git from running programs which a repository's configuration names.
 
     With `folder`, drivers and aliases that the repository there invents are turned off by name as well; that starts git once to ask.
     """
@@ -54,7 +54,7 @@ def git_environment(folder: str | os.PathLike[str] | None = None) -> dict[str, s
 
 
 def careful_git() -> dict[str, str]:
-    """The variables that keep git out of submodules and from starting a monitor, for a workspace that nobody was asked about."""
+    """Return the variables that keep git out of submodules and from starting a monitor, for a workspace that is not trusted yet."""
     return _as_variables({key: _SETTINGS[key] for key in _CAREFUL})
 
 
@@ -134,7 +134,7 @@ _TOO_MANY: Final = 2_000
 
 
 def _disarm_settings(folder: str) -> dict[str, str]:
-    """A harmless value for each setting of the repository at `folder` that names a program."""
+    """Return a harmless value for each setting of the repository at `folder` that names a program."""
     _check_files(Path(folder))
     names = [*_list_settings(folder), *_list_settings(folder, "--file", os.path.join(folder, ".gitmodules"))]
     found: dict[str, str] = {}
@@ -166,7 +166,7 @@ def _check_files(folder: Path) -> None:
 
 
 def _list_settings(folder: str, *where: str) -> Iterator[str]:
-    """The names of the settings that the repository itself makes, as git sees them with everything that it includes."""
+    """Yield the names of the settings that the repository itself makes, as git sees them with everything that it includes."""
     if where and not os.path.isfile(where[-1]):
         return
     command = [_program(), "config", *where, "--list", "--null", "--name-only", "--show-scope"]
@@ -225,7 +225,7 @@ def _with_flags(args: Sequence[str]) -> Iterable[str]:
 
 
 def _own(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would point git elsewhere or name programs and libraries for it."""
+    """Return the environment without variables that point git elsewhere or name programs and libraries for it."""
     known = without_loading(without_keys(environment))
     return {name: value for name, value in known.items() if not name.startswith("GIT_")}
 
@@ -238,7 +238,7 @@ def _repository(folder: str) -> Path:
 
 
 def _program() -> str:
-    """Where git is: the system's own first, since a workspace may be on PATH."""
+    """Find git: the system's own first, since a workspace may be on PATH."""
     found = shutil.which("git", path="/usr/bin:/bin:/usr/local/bin") or shutil.which("git")
     if found is None or not os.path.isabs(found):
         raise UserError("There is no git on this machine. Install it, then try again.")
@@ -260,12 +260,12 @@ _GITLINK: Final = b"\x00\x00\xe0\x00"
 
 
 def repository_of(folder: str) -> Path | None:
-    """The root of the work tree that `folder` lies in."""
+    """Return the root of the work tree that `folder` lies in."""
     return next((each for each in (Path(folder), *Path(folder).parents) if os.path.lexists(each / ".git")), None)
 
 
 def list_tracked(folder: str) -> Iterator[str] | None:
-    """Name the files that git tracks below `folder`, as `/name`; None when that cannot be told."""
+    """Yield the files that git tracks below `folder`, as `/name`; None when that is unknown."""
     root = repository_of(folder)
     if root is None:
         return None
@@ -304,7 +304,7 @@ def _hash_size(git: Path) -> int:
 
 
 def _git_folder(root: Path) -> Path:
-    """The git folder of a work tree; a linked one has a file that names it."""
+    """Return the git folder of a work tree; a linked one has a file that names it."""
     git = root / ".git"
     if git.is_dir():
         return git
@@ -315,7 +315,7 @@ def _git_folder(root: Path) -> Path:
 
 
 def _common_folder(git: Path) -> Path:
-    """The folder with the configuration, which linked work trees share."""
+    """Return the folder with the configuration, which linked work trees share."""
     common = git / "commondir"
     return git / _content(common).decode().strip() if common.is_file() else git
 
@@ -330,7 +330,7 @@ def _content(path: Path) -> bytes:
 
 
 def _entries(content: bytes, hash_size: int, unknown: tuple[bytes, ...]) -> list[tuple[bytes, bytes]]:
-    """The names and modes of the entries, by the format of `gitformat-index`. Raise `ValueError` for any other, and for some extensions."""
+    """Read the names and modes of the entries, by `gitformat-index`. Raise `ValueError` for other formats, and for some extensions."""
     version, count = int.from_bytes(content[4:8], "big"), int.from_bytes(content[8:12], "big")
     if content[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("no index that is known")
@@ -355,7 +355,7 @@ def _entries(content: bytes, hash_size: int, unknown: tuple[bytes, ...]) -> list
 
 
 def _offset(content: bytes, at: int) -> tuple[int, int]:
-    """A number as packs have it, seven bits a byte, and where it ends."""
+    """Read a number as packs have it, seven bits a byte, and return it with where it ends."""
     number = content[at] & 0x7F
     while content[at] & 0x80:
         at += 1

@@ -39,7 +39,7 @@ _FILE_POWERS: Final = 0b11011
 
 @functools.cache
 def abi() -> int:
-    """What this kernel's Landlock can do, as it counts that itself; 0 when there is none."""
+    """Return the version of this kernel's Landlock; 0 when there is none."""
     if sys.platform != "linux" or platform.machine() not in _CAPSET:
         return 0
     return max(0, int(_syscall()(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
@@ -78,7 +78,7 @@ class Landlock:
         return self._walls.words(" /tmp itself is closed to writing.")
 
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
-        """What to start instead of `argv`, and what the child does before."""
+        """Return what to start instead of `argv`, and what the child does before."""
         self._walls.scratch.ready()
         rules, install, give_up_powers = self._rules(), self._install, _powers()
 
@@ -112,7 +112,7 @@ class Landlock:
 
 
 def _list_open(places: Sequence[Mount]) -> Iterator[tuple[str, str]]:
-    """The files and folders that are open, each with all below it."""
+    """Yield the files and folders that are open, each with all below it."""
     known = {place.path for place in places}
     for place in places:
         if place.access != "closed":
@@ -122,7 +122,7 @@ def _list_open(places: Sequence[Mount]) -> Iterator[tuple[str, str]]:
 
 
 def _parts(path: str, closed: Sequence[str], known: set[str]) -> Iterator[str]:
-    """A place whole or, when something below is closed, in pieces. Links are left out: what they lead to has its own place."""
+    """Yield a place whole or, when something below is closed, in pieces. Links are left out: what they lead to has its own place."""
     below = [each for each in closed if inside(each, path)]
     if not below:
         yield path
@@ -181,7 +181,7 @@ class _Ruleset:
             os.close(number)
 
     def restrict(self) -> None:
-        """In the child: obey the rules from now on, or end."""
+        """Obey the rules from now on, or end. For the child."""
         if self._prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and self._call(_RESTRICT, self._number, 0) == 0:
             return
         os.write(2, b"The walls around this command could not be built; it was not started.\n")

@@ -58,11 +58,11 @@ class Walls(Struct, frozen=True, kw_only=True):
 
     @property
     def network(self) -> bool:
-        """Whether a program may talk to other machines."""
+        """Return whether a program may talk to other machines."""
         return self.scope != "sandboxed"
 
     def places(self) -> tuple[Mount, ...]:
-        """What is where now, parents first. Looked up anew for each command: a key may have appeared.
+        """List the places, parents first, as they are now: a key may have appeared since the last command.
 
         Raise `OSError` when a working folder is no longer where it was.
         """
@@ -85,7 +85,10 @@ class Walls(Struct, frozen=True, kw_only=True):
         )
 
     def _stand_in(self, folder: str) -> str:
-        """What stands in for a temporary folder: the session's own; but nothing is mounted inside a folder that commands can change."""
+        """Return what stands in for a temporary folder.
+
+        The session's own, but nothing is mounted inside a folder that commands can change.
+        """
         kept = (*self.roots, *self.caches, *self._shown)
         return FRESH if any(inside(path, folder) for path in kept) else self.scratch.path
 
@@ -94,7 +97,7 @@ class Walls(Struct, frozen=True, kw_only=True):
         return tuple(filter(None, map(_real, (*self.shown, *_SHOWN))))
 
     def words(self, more: str = "") -> str:
-        """What is kept from a program, in one line for whoever started it."""
+        """Describe in one line what is kept from a program, for the model that started it."""
         network = "it has no network" if not self.network else "the network is open to it"
         caches = " and the caches of package managers" if self.scope == "project" else ""
         where = ", ".join(self.roots)
@@ -136,12 +139,12 @@ def plan(
 
 
 def inside(path: str, folder: str) -> bool:
-    """Whether `path` is somewhere below `folder`, and not the folder itself."""
+    """Return whether `path` is somewhere below `folder`, and not the folder itself."""
     return path != folder and path.startswith("/" if folder == "/" else folder + "/")
 
 
 def above(places: Iterable[Mount], path: str) -> Mount:
-    """The place that decides about `path`: the deepest one above it, or at it."""
+    """Return the place that decides about `path`: the deepest one above it, or at it."""
     over = [place for place in places if place.path == path or inside(path, place.path)]
     return max(over, key=lambda place: len(place.path))
 
@@ -223,7 +226,7 @@ def private_files() -> dict[tuple[int, int], str]:
 
 
 def _find_closed(home: str) -> set[str]:
-    """The closed places that there are, and that the person could read."""
+    """Return the closed places that exist and that the person could read."""
     own = _real(home)
     at_home, fixed = private_places()
     found = [os.path.join(home, name) for name in at_home]
@@ -242,7 +245,7 @@ def _caches(home: str, roots: Sequence[str]) -> tuple[str, ...]:
 
 
 def _real(path: str) -> str:
-    """Where a path leads; empty when nothing is there."""
+    """Return where a path leads; empty when nothing is there."""
     return os.path.realpath(path) if path and os.path.lexists(path) and os.path.exists(path) else ""
 
 
@@ -290,7 +293,7 @@ class Seal(Struct, frozen=True):
 
     @property
     def whole(self) -> bool:
-        """Whether it is still what it was when the session began: a folder that was swapped is not built on.
+        """Return whether it is still what it was when the session began: a folder that was swapped is not built on.
 
         A file may be a new one. Commands cannot replace it, and the person's programs write by replacing.
         """
@@ -322,7 +325,7 @@ class Seals:
 
 
 def _seals(walls: Walls) -> Iterator[Seal]:
-    """The sealed places and, so that nobody renames a folder above one, each folder on the way."""
+    """Yield the sealed places and each folder on the way, so that no folder above one can be renamed."""
     found: dict[str, Access] = {}
     closed = [place.path for place in walls.places() if place.access == "closed"]
     names = places_to_seal("folder") + (() if walls.network else _STRICTLY)
@@ -359,7 +362,7 @@ def _find_sealed(root: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _folders(root: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """A folder and those not far below, the nearest first, with the names in each."""
+    """Yield a folder and those not far below, the nearest first, with the names in each."""
     level, left = [root], _FOLDERS
     passed = {".git", "node_modules", *(name for name in places_to_seal("folder") if "/" not in name)}
     for _ in range(_LEVELS + 1):
@@ -376,7 +379,7 @@ def _folders(root: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _plain(root: str, path: str) -> bool:
-    """Whether nothing between a root and a path is a link: what is behind one lies elsewhere."""
+    """Return whether nothing between a root and a path is a link: what is behind one lies elsewhere."""
     return os.path.lexists(path) and os.path.realpath(path) == path and inside(path, root)
 
 

@@ -66,7 +66,7 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def available(self) -> bool:
-        """Whether the scope can be kept. When it cannot, whoever asked for it must refuse to start programs."""
+        """Return whether the scope can be kept. When it cannot, whoever asked for it must refuse to start programs."""
         return self.scope == "full" or self.backend != "none"
 
 
@@ -87,7 +87,7 @@ def confinement_for(
     private: Sequence[str] = (),
     report: ProbeReport | None = None,
 ) -> Confinement | None:
-    """The walls of a session; None in the scope `full`, and where none stand (then `probe(scope).available` is False).
+    """Build the sandbox of a session; None in the scope `full`, and where none works (then `probe(scope).available` is False).
 
     `roots` are what the person gave; `private` are folders that are closed besides the usual ones and Backstay's own.
     """
@@ -99,7 +99,7 @@ def confinement_for(
 
 
 def own_folders() -> tuple[str, ...]:
-    """Where Backstay keeps sessions and settings: nothing confined sees them."""
+    """Return the folders of Backstay's sessions and settings: no confined program sees them."""
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     config = os.environ.get("BACKSTAY_CONFIG_DIR") or os.path.join(base, "backstay")
     return (str(data_dir()), os.path.abspath(os.path.expanduser(config)))
@@ -136,7 +136,7 @@ def _keep(path: Path, content: bytes) -> None:
 
 
 def _circumstances() -> str:
-    """A digest of what the answer depends on: the boot, the kernel's switches, our own powers, bwrap."""
+    """Return a digest of what the answer depends on: the boot, the kernel's switches, our own powers, bwrap."""
     found = [VERSION, os.uname().release, str(os.geteuid()), sys.executable, str(stamp_at(bubblewrap.find()))]
     switches = (
         "user/max_user_namespaces",
@@ -179,7 +179,7 @@ def _find_out(scope: FsScope) -> ProbeReport:
 
 
 def _candidates(scope: FsScope) -> Iterator[tuple[ProbeReport, str]]:
-    """The kinds of walls, and why one cannot even be tried."""
+    """Yield the kinds of walls, and why one cannot even be tried."""
     if sys.platform != "linux" or not seccomp.is_supported():
         yield ProbeReport(scope=scope), "Programs can be confined only on Linux, on x86_64 or aarch64."
         return
@@ -207,7 +207,7 @@ def _resets_signals() -> bool:
 
 
 def _try(candidate: ProbeReport) -> tuple[set[str], str]:
-    """Which trials succeeded behind a wall, and why it could not be tried at all."""
+    """Return which trials succeeded behind a wall, and why it could not be tried at all."""
     with ExitStack() as stack:
         try:
             yard = stack.enter_context(_yard())
@@ -258,7 +258,7 @@ _BEFORE: Final = "before"
 
 @contextmanager
 def _yard() -> Iterator[Path]:
-    """A folder with a working folder, a home with a key, and a file outside both."""
+    """Make a folder with a working folder, a home with a key, and a file outside both."""
     for parent in (str(data_dir()), None):
         try:
             yard = Path(os.path.realpath(tempfile.mkdtemp(prefix="yard-", dir=parent)))
@@ -277,7 +277,7 @@ def _yard() -> Iterator[Path]:
 
 
 def _find_changes(yard: Path) -> set[str]:
-    """What changed, seen from outside."""
+    """Return which trials changed files, seen from outside."""
     found = set()
     if (yard / "outside/file").read_text(encoding="utf-8") != _BEFORE or len(os.listdir(yard / "outside")) != 2:
         found.add("write")
@@ -289,7 +289,7 @@ def _find_changes(yard: Path) -> set[str]:
 
 
 def _listen(yard: Path, stack: ExitStack) -> dict[str, tuple[int, Callable[[], bool]]]:
-    """Somebody to talk to for each kind of socket: a port, and a function that says whether anybody called."""
+    """Open a listener for each kind of socket; return its port, and a function that says whether a caller came."""
     found: dict[str, tuple[int, Callable[[], bool]]] = {}
     folder = os.open(yard / "outside", os.O_RDONLY | os.O_DIRECTORY)
     stack.callback(os.close, folder)

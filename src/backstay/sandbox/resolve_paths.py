@@ -89,7 +89,7 @@ def _find(lookup: Lookup, listings: Listings) -> Iterator[str]:
 
 
 def _find_denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
-    """What patterns are about, as it is spelled below the folder or where that leads."""
+    """Yield what patterns are about, as it is spelled below the folder or where that leads."""
     pattern, start = about(lookup.patterns, SYSTEM), lookup.folder.rstrip("/")
     starts = [each.rstrip("/") for each in dict.fromkeys((plain(lookup.folder), os.path.realpath(lookup.folder)))]
     reached = [each for each in starts if pattern.may_reach_below(fold(each, SYSTEM))]
@@ -106,7 +106,7 @@ def _find_denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
 
 
 def _find_tracked(lookup: Lookup) -> Iterator[str]:
-    """What git has tracked below a folder, named as it lies where every link is followed: so git sees it."""
+    """Find the files that git tracks below a folder, named as they lie where every link is followed: so git sees them."""
     start = _folder_of_git(os.path.realpath(lookup.folder), lookup)
     if start is None:
         return iter(())  # there is no repository
@@ -133,7 +133,7 @@ def find_from_the_root(folder: str, path: str) -> tuple[str, ...]:
 
 
 def _folder_of_git(folder: str, lookup: Lookup) -> str | None:
-    """The folder whose tracked files are meant; None where there is no repository.
+    """Return the folder whose tracked files are meant; None where there is no repository.
 
     For other branches it is the whole repository as it is now. Raise `TooMuch` where a denial could be about them, and for files that
     were put away without ever being tracked.
@@ -156,14 +156,14 @@ def _all(lookup: Lookup, listings: Listings) -> Iterator[str]:
 
 
 def _find_searched(folder: str, listings: Listings) -> Iterator[str]:
-    """Without hidden files, unless an ignore file names one to be searched all the same, or ripgrep has settings of its own."""
+    """Find sensitive files that are not hidden, or that an ignore file or settings of ripgrep make it search all the same."""
     patterns = _unhiding(folder, listings)
     found = _sensitive(folder, listings.below(folder))
     return (path for path, inner in found if "/." not in inner or _is_unhidden(inner, patterns))
 
 
 def _unhiding(folder: str, listings: Listings) -> list[str]:
-    """The names that ignore files take back: ripgrep searches those, hidden or not."""
+    """Return the names that ignore files take back: ripgrep searches those, hidden or not."""
     if "RIPGREP_CONFIG_PATH" in os.environ:
         return ["*"]
     start = folder.rstrip("/")
@@ -174,7 +174,7 @@ def _unhiding(folder: str, listings: Listings) -> list[str]:
 
 
 def _sensitive(folder: str, files: Iterable[_File]) -> Iterator[tuple[str, str]]:
-    """The sensitive ones of the files below a folder: absolute, and as they came."""
+    """Yield the sensitive ones of the files below a folder: absolute, and as they came."""
     start = folder.rstrip("/")
     base = "" if _is_sensitive(start) else start  # where a folder lies says nothing of what is in it
     covered = {"": False}
@@ -204,7 +204,7 @@ def _is_sensitive(path: str) -> bool:
 
 
 def _walk(folder: str, until: float, *, follow: bool) -> Iterator[_File]:
-    """All that is below a folder. Objects of git are left out: nobody can search them. What lies behind a link counts as one."""
+    """Yield all that is below a folder, but for objects of git, which no search reads. What lies behind a link counts as one."""
     start, todo, count = folder.rstrip("/"), [("", False)], 0
     followed = {os.path.realpath(folder)}
     while todo:
@@ -228,7 +228,7 @@ def _walk(folder: str, until: float, *, follow: bool) -> Iterator[_File]:
 
 
 def _list_entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    """The entries of a folder, as far as they can be listed: what cannot be is not read by the command either."""
+    """Yield the entries of a folder, as far as they can be listed: what cannot be is not read by the command either."""
     try:
         with os.scandir(folder) as entries:
             yield from entries
@@ -237,7 +237,7 @@ def _list_entries(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _unhidden_above(folder: str) -> Iterator[str]:
-    """What ignore files of the folders above say: they hold below, too."""
+    """Yield the names that ignore files of the folders above take back: they hold below, too."""
     here = folder
     while (above := os.path.dirname(here)) != here:
         here = above
@@ -248,7 +248,7 @@ def _unhidden_above(folder: str) -> Iterator[str]:
 
 
 def _unhidden_by(path: str) -> list[str]:
-    """The last names of the patterns that an ignore file takes back."""
+    """Return the last names of the patterns that an ignore file takes back."""
     lines = _begin_of(path).decode("utf-8", "replace").splitlines()
     return [line[1:].strip().rstrip("/").rpartition("/")[2] for line in lines if line.startswith("!")]
 
@@ -259,7 +259,7 @@ def _is_unhidden(inner: str, patterns: list[str]) -> bool:
 
 
 def _holds(wanted: re.Pattern[bytes], path: str) -> bool:
-    """Whether a file seems to hold something; yes when it cannot be read here, or not to its end."""
+    """Return whether a file seems to hold something; yes when it cannot be read here, or not to its end."""
     try:
         content = _begin_of(path, strict=True)
         return len(content) >= LARGEST or wanted.search(content) is not None
@@ -268,7 +268,7 @@ def _holds(wanted: re.Pattern[bytes], path: str) -> bool:
 
 
 def _begin_of(path: str, *, strict: bool = False) -> bytes:
-    """The beginning of a regular file; nothing when there is none, unless that is an error."""
+    """Read the beginning of a regular file; empty when there is none, unless that is an error."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
@@ -359,7 +359,7 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, ...]:
-    """What is below all that a pattern matches."""
+    """Find what is below all that a pattern matches."""
     paths = _try_to_expand(lookup.folder, listings, until)
     if paths is None:
         return NOT_TOLD
@@ -368,7 +368,7 @@ def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, 
 
 
 def _strange(lookup: Lookup, listings: Listings, walk: "_Walk") -> tuple[str, ...]:
-    """Where those of the files with a name lead that are links or have odd names, and one of the others; none when they are too many."""
+    """Resolve the files of a name that are links or have odd names, and one of the others; none when they are too many."""
     fits, start = re.compile(_as_regex(lookup.patterns[0]), re.DOTALL), lookup.folder.rstrip("/")
     led, usual, found = walk.lead(lookup.folder).rstrip("/"), "", dict[str, None]()
     try:
@@ -388,7 +388,7 @@ _USUAL: Final = re.compile(r"(?:/[\w.@+,=][\w.@+,=-]*)+")
 
 
 def _try_to_expand(pattern: str, listings: Listings, until: float) -> list[str] | None:
-    """The existing paths that a pattern matches; None when there are too many, or nobody can say what it means."""
+    """Return the existing paths that a pattern matches; None when there are too many, or its meaning is unclear."""
     if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
         return None
     try:
@@ -405,7 +405,7 @@ class _Walk:
         self._private: dict[tuple[int, int], str] | None = None
 
     def lead(self, path: str) -> str:
-        """Where `path` leads; `NOWHERE` when that cannot be told."""
+        """Return where `path` leads; `NOWHERE` when that is unknown."""
         if not path.startswith("/"):
             return NOWHERE
         try:
@@ -414,7 +414,7 @@ class _Walk:
             return NOWHERE
 
     def by_content(self, path: str) -> str:
-        """The private file that a path is another name of, or the path."""
+        """Return the private file that a path is another name of, or the path."""
         try:
             facts = os.lstat(path)
         except OSError:
@@ -448,7 +448,7 @@ class _Walk:
         return here or "/"
 
     def _target(self, path: str) -> str | None:
-        """What the link at `path` says; None when there is no link."""
+        """Return what the link at `path` says; None when there is no link."""
         if path not in self._targets:
             self._targets[path] = _read_link(path)
         target = self._targets[path]
@@ -458,7 +458,7 @@ class _Walk:
 
 
 def _text(path: str) -> str:
-    """A path that can be written down, or `NOWHERE`: names need not be text."""
+    """Return a path that can be written down, or `NOWHERE`: names need not be text."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -476,7 +476,7 @@ def _read_link(path: str) -> str | None:
 
 
 def _is_link(path: str) -> bool:
-    """Whether there is a link. Raise `OSError` when that may not be known."""
+    """Return whether there is a link. Raise `OSError` when that may not be known."""
     try:
         return stat.S_ISLNK(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -484,7 +484,7 @@ def _is_link(path: str) -> bool:
 
 
 def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
-    """The existing paths that `pattern` matches."""
+    """Return the existing paths that `pattern` matches."""
     paths, deep = [""], False
     parts = pattern.split("/")[1:]
     for at, part in enumerate(parts, start=1):
@@ -510,7 +510,7 @@ def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
 
 
 def _find_at_depth(folders: Iterable[str], part: str, listings: Listings, until: float) -> list[str]:
-    """What has a name below folders, and in folders that links there lead to, as for the shells that follow those."""
+    """Find names below folders, and in folders that links there lead to, as shells do that follow those."""
     fits = re.compile(_as_regex(part), re.DOTALL)
     paths = list[str]()
     for folder in folders:
@@ -539,7 +539,7 @@ def _below(folder: str, name: str) -> str:
 
 
 def _folders(folder: str, listings: Listings, *, last: bool) -> Iterator[str]:
-    """What `**` stands for: folders and links to some, and files at the end of a pattern."""
+    """Yield what `**` stands for: folders and links to some, and files at the end of a pattern."""
     return (
         name
         for name, kind in listings.below(folder)
@@ -548,7 +548,7 @@ def _folders(folder: str, listings: Listings, *, last: bool) -> Iterator[str]:
 
 
 def _names(folder: str, part: str, until: float, *, hidden: bool) -> Iterator[str]:
-    """The names in `folder` that fit one part of a pattern; a name that begins with a dot only where the part does, or with `hidden`."""
+    """Yield names in `folder` that fit one part of a pattern; one that begins with a dot only where the part does, or with `hidden`."""
     fits = re.compile(_as_regex(part), re.DOTALL)
     dotted = part.startswith(".")
     for name in (*((".", "..") if dotted else ()), *_entries(folder, until)):
@@ -574,7 +574,7 @@ def _in_time(names: Iterator[str], until: float) -> list[str]:
 
 
 def _as_regex(part: str) -> str:
-    """The expression of one part of a pattern. What stands between two stars is taken where it is found first, and never tried anew."""
+    """Return the expression of one part of a pattern. Text between two stars is taken where it is found first, and never tried anew."""
     ends = 0
     pieces = [""]
     for magic in MAGIC.finditer(part):

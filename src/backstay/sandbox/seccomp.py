@@ -22,14 +22,12 @@ ORDINARY: Final = (socket.AF_UNIX, *ROUTES_ONLY)
 
 
 def is_supported() -> bool:
-    """Whether the numbers of this machine's system calls are known here."""
+    """Return whether the numbers of this machine's system calls are known here."""
     return sys.platform == "linux" and sys.byteorder == "little" and platform.machine() in _MACHINES
 
 
 def assemble(sockets: Iterable[int], *, messages: bool = True) -> bytes:
-    """The filter that lets a program open `sockets` and no others, and without `messages` no memory, queues and counters that it shares
-    with programs outside by a number or name. Raise `KeyError` when this machine is not supported.
-    """
+    """Assemble the filter that lets a program open only `sockets`; without `messages` also no memory or queues shared with other programs."""
     machine = _MACHINES[platform.machine()]
     parts = [_head(machine)]
     refused = _REFUSED if messages else (*_REFUSED, *_MESSAGES)
@@ -173,7 +171,7 @@ _ALLOW: Final = _instruction(_RETURN, 0x7FFF_0000)
 
 
 def _load(argument: int) -> bytes:
-    """The lower half of an argument: the kernel itself looks at no more of those that are judged here."""
+    """Load the lower half of an argument: the kernel itself looks at no more of those that are judged here."""
     return _instruction(_LOAD, 16 + 8 * argument)
 
 
@@ -197,7 +195,7 @@ def _head(machine: _Machine) -> bytes:
 
 
 def _answer(number: int, then: bytes) -> bytes:
-    """What becomes of one call; `then` always ends in a return, so that the number is still loaded for the next."""
+    """Answer one call; `then` always ends in a return, so that the number is still loaded for the next."""
     return _if_is(number, then)
 
 

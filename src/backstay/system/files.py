@@ -91,7 +91,7 @@ def stamp_at(path: str | Path) -> Stamp:
 
 
 def has_changed(stamps: Mapping[str, Stamp]) -> bool:
-    """Whether any of the paths is not as its stamp says; one that was not there may have come."""
+    """Return whether any of the paths is not as its stamp says; one that was not there may have come."""
     return any(stamp_at(path) != stamp for path, stamp in stamps.items())
 
 

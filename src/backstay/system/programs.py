@@ -74,7 +74,7 @@ async def run_program(
 
 
 def load_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """What to start behind walls, and the environment of what raises them.
+    """Return what to start behind walls, and the environment of what raises them.
 
     The variables that say what is loaded into programs hold behind the walls alone: a command may have changed what they name.
     """
@@ -83,7 +83,7 @@ def load_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[li
 
 
 def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` without what says what is loaded into programs, for those outside the walls."""
+    """Return `environment` without variables that say what is loaded into programs, for those outside the walls."""
     return {name: value for name, value in environment.items() if not name.startswith(_LOADING)}
 
 

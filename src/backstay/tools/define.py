@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """The result of `work`, run beside the event loop; what it raises is raised here."""
+    """Run `work` beside the event loop and return its result; raise what it raises."""
     crossing = _Crossing(work)
     threading.Thread(target=crossing.run, name="backstay tool", daemon=True).start()
     return await crossing.result()
@@ -98,7 +98,7 @@ class FunctionTool(Generic[P, R]):
         return f"<tool {self.spec.name}>"
 
     def problem(self, args: dict[str, object]) -> str:
-        """Why these arguments cannot be used; empty when they can."""
+        """Explain why these arguments cannot be used; empty when they can."""
         return self._parameters.problem(args)
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
@@ -108,7 +108,7 @@ class FunctionTool(Generic[P, R]):
         return as_output(await _call(self._function, self._parameters.bind(args, context)))
 
     async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
-        """Find out whether the call happened. Without a check nobody knows, which counts as not."""
+        """Find out whether the call happened. Without a check that is unknown, which counts as not."""
         if self._check is None or self.problem(args):
             return None
         function, parameters = self._check
@@ -189,7 +189,7 @@ def tool(
 
 
 def as_output(value: object) -> ToolOutput:
-    """What a return value says to the model: text as it is, None as an empty text, everything else as JSON."""
+    """Make an output of a return value: text as it is, None as an empty text, everything else as JSON."""
     if isinstance(value, ToolOutput):
         return value
     if value is None:

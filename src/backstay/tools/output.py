@@ -67,7 +67,7 @@ class BoundedText:
         return 1 + sum(piece.count("\n") for piece in self._head)
 
     def render(self, hint: str = "") -> str:
-        """What is kept, with a note in the middle of how much is not; `hint` says where to find it."""
+        """Return what is kept, with a note in the middle of how much is not; `hint` says where to find it."""
         tail = "".join(self._tail)
         note = f"\n[{self.left_out} characters are left out here{hint}]\n" if self.left_out else ""
         return "".join(self._head) + note + tail[max(0, len(tail) - self._tail_limit) :]
@@ -128,7 +128,7 @@ class TextDecoder:
         self._begun = ""
 
     def add(self, piece: bytes, *, final: bool = False) -> str:
-        """The text of the next piece. With `final`, nothing is held back any more."""
+        """Return the text that `piece` completes. With `final`, nothing is held back any more."""
         text = self._begun + self._decoder.decode(piece, final=final)
         self._begun = ""
         if "\x1b" in text:
@@ -148,7 +148,7 @@ class SettledLines:
         self._line = ""
 
     def add(self, text: str, *, final: bool = False) -> str:
-        """The lines that `text` completes. With `final`, the unfinished one too."""
+        """Return the text that `piece` completes. With `final`, nothing is held back any more."""
         whole = self._line + text
         at = len(whole) if final else whole.rfind("\n") + 1
         if len(whole) - at > LONGEST_LINE:
@@ -160,14 +160,14 @@ class SettledLines:
 
 
 def read_screen(raw: bytes) -> tuple[str, int]:
-    """The whole of an output as text, and how many bytes of it were none."""
+    """Return an output as text, and how many bytes of it were none."""
     plain = TextDecoder()
     text = SettledLines().add(plain.add(raw, final=True), final=True)
     return text, plain.replaced
 
 
 def _overwritten(line: str) -> str:
-    """A line after its carriage returns and backspaces."""
+    """Apply the carriage returns and backspaces of a line."""
     if "\r" in line:
         line = next((part for part in reversed(line.split("\r")) if part), "")
     if "\b" not in line:
@@ -260,7 +260,7 @@ def read_output(fetch: Fetch) -> Tool:
 
 
 async def show_in_part(text: BoundedText, whole: Callable[[], bytes], keep: Keep | None) -> str:
-    """What the model sees of an output; when something is left out, the whole is kept and the note says how to read it."""
+    """Return the part of an output that the model sees; when something is left out, keep the whole and say how to read it."""
     if not text.left_out or keep is None:
         return text.text
     raw = await anyio.to_thread.run_sync(whole)
@@ -312,11 +312,11 @@ class BoundedTool:
         return self._inner.spec
 
     def problem(self, args: dict[str, object]) -> str:
-        """Why these arguments cannot be used; empty when they can."""
+        """Explain why these arguments cannot be used; empty when they can."""
         return self._inner.problem(args)
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
-        """Do it."""
+        """Run the tool."""
         return await self._within(await self._inner.run(args, context))
 
     async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:

@@ -62,7 +62,7 @@ class PatchSource(Struct):
 
     @property
     def done(self) -> bool:
-        """Whether all are read."""
+        """Return whether all are read."""
         return self.at >= len(self.lines)
 
     @property
@@ -71,18 +71,18 @@ class PatchSource(Struct):
         return self.at + self.first
 
     def peek(self, ahead: int = 0) -> str:
-        """The next line, or one after it; empty after the last."""
+        """Return the next line, or one after it; empty after the last."""
         at = self.at + ahead
         return self.lines[at] if at < len(self.lines) else ""
 
     def take(self) -> str:
-        """The next line."""
+        """Return the next line and go on."""
         self.at += 1
         return self.lines[self.at - 1]
 
 
 def bad(number: int, line: str, what: str) -> UserError:
-    """A patch that cannot be read, with the line that is wrong."""
+    """Make the error of a patch that cannot be read, with the line that is wrong."""
     return UserError(f"The patch cannot be read: {what} Line {number} is {line[:200]!r}.")
 
 
@@ -103,7 +103,7 @@ _NUMBERS: Final = re.compile(r"-(\d{1,9})(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@
 
 
 def patch_of(args: Mapping[str, object]) -> str:
-    """The patch in the arguments of a call: `patch`, or `input`. Raise `UserError` when there are both or none."""
+    """Find the patch in the arguments of a call: `patch`, or `input`. Raise `UserError` when there are both or none."""
     given = [value for name in ("patch", "input") if isinstance(value := args.get(name), str) and value]
     if len(given) != 1:
         raise UserError("Give the patch as `patch`." if not given else "Give one of `patch` and `input`, not both.")
@@ -111,7 +111,7 @@ def patch_of(args: Mapping[str, object]) -> str:
 
 
 def patch_paths(patch: str) -> tuple[tuple[PatchAccess, str], ...]:
-    """The files that a patch touches, as written, and how. Raise `UserError` when it cannot be read: then it touches none."""
+    """List the files that a patch changes, as written, and how. Raise `UserError` when it cannot be read: then it changes none."""
     found: list[tuple[PatchAccess, str]] = []
     for section in read_patch(patch):
         if section.kind == "delete":
@@ -124,7 +124,7 @@ def patch_paths(patch: str) -> tuple[tuple[PatchAccess, str], ...]:
 
 
 def read_patch(patch: str) -> tuple[PatchSection, ...]:
-    """The sections of a patch, in order. Raise `UserError` with the line that cannot be read."""
+    """Read the sections of a patch, in order. Raise `UserError` with the line that cannot be read."""
     source = _source(patch)
     if source.done:
         raise UserError(f"The patch is empty. It begins with `{_BEGIN}`.")
@@ -144,7 +144,7 @@ def _is_unified(source: PatchSource) -> bool:
 
 
 def _source(patch: str) -> PatchSource:
-    """The lines of a patch, without what is wrapped around it."""
+    """Split a patch into lines, without what is wrapped around it."""
     lines = patch.replace("\r\n", "\n").split("\n")
     first = 0
     while first < len(lines) and _WRAPPING.fullmatch(lines[first]):
@@ -244,7 +244,7 @@ def _hunk(source: PatchSource, *, first: bool) -> Hunk:
 
 
 def _anchors(source: PatchSource) -> tuple[tuple[str, ...], int | None]:
-    """What stands behind `@@`: lines to look for, or, as `diff` writes it, the number of a line."""
+    """Read what stands behind `@@`: lines to look for, or, as `diff` writes it, the number of a line."""
     anchors: list[str] = []
     start: int | None = None
     while source.peek().startswith("@@"):
@@ -270,7 +270,7 @@ def _sign(line: str, number: int) -> Sign:
 
 
 def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
-    """The text after all hunks. Raise `UserError` for one that fits nowhere, or in several places."""
+    """Return the text after all hunks. Raise `UserError` for one that fits nowhere, or in several places."""
     file = _PatchedFile(path, tuple(_rows(text)))
     result: list[_Row] = []
     done = 0
@@ -309,7 +309,7 @@ class _PatchedFile(Struct, frozen=True):
     """The lines in the ways that they were compared so far."""
 
     def place(self, hunk: Hunk, cursor: int) -> int:
-        """The row where a hunk begins; not before `cursor`, where the hunk before it ended."""
+        """Find the row where a hunk begins; not before `cursor`, where the hunk before it ended."""
         after = self._after_anchors(hunk, cursor)
         wanted = hunk.before
         if not wanted:
@@ -324,7 +324,7 @@ class _PatchedFile(Struct, frozen=True):
         raise UserError(self._unfit(hunk, wanted, after))
 
     def apply(self, hunk: Hunk, at: int) -> Iterator[_Row]:
-        """The rows that stand there afterwards."""
+        """Yield the rows that replace those of the hunk."""
         for line in hunk.lines:
             if line.sign == " ":
                 yield self.rows[at]
@@ -334,7 +334,7 @@ class _PatchedFile(Struct, frozen=True):
                 at += 1
 
     def end_near(self, at: int) -> str:
-        """How lines end around a row."""
+        """Return how lines end around a row."""
         near = (self.rows[each] for each in (at, at - 1, at - 2) if 0 <= each < len(self.rows))
         return next((row.end for row in near if row.end), "\n")
 
@@ -350,7 +350,7 @@ class _PatchedFile(Struct, frozen=True):
         return cursor
 
     def _like(self, anchor: str, cursor: int) -> Iterator[int]:
-        """Rows that are like a line behind `@@`, or begin so: the best likeness first."""
+        """Yield rows that are like a line behind `@@`, or begin so: the best likeness first."""
         for way in _WAYS:
             yield from _find_rows(self._lines(way), [way(anchor)], cursor)
         start = _squeeze(anchor)
@@ -418,7 +418,7 @@ def _find_rows(lines: list[str], wanted: list[str], start: int) -> Iterator[int]
 
 
 def _join_rows(file: _PatchedFile, result: list[_Row]) -> str:
-    """The rows as a text. Whether it ends with a line end is as before."""
+    """Join the rows to a text. Whether it ends with a line end is as before."""
     if not result:
         return ""
     rows = [row if row.end else replace(row, end=file.end_near(len(file.rows))) for row in result]

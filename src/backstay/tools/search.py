@@ -50,7 +50,7 @@ class SearchRoot(Struct, frozen=True):
 
     @property
     def kernel(self) -> bool:
-        """Whether files of the kernel lie below."""
+        """Return whether files of the kernel lie below."""
         return self.path == "/" or f"{self.path}/".startswith(("/proc/", "/sys/"))
 
     def refuse_moved(self, path: str) -> None:
@@ -203,7 +203,7 @@ class _LeftOut(Struct, frozen=True):
         return _LeftOut(withholds, aimed, why.count("denied"), why.count("sensitive"), len(names) > MAX_LISTED + 1)
 
     def hides(self, path: str) -> bool:
-        """Whether nothing of a file is shown."""
+        """Return whether nothing of a file is shown."""
         if self.withholds is None:
             return False
         why = self.withholds(path)
@@ -248,7 +248,7 @@ def _grep_flags(given: GrepArguments, root: SearchRoot) -> list[str]:
 
 
 def _file_flags(given: GrepArguments, root: SearchRoot) -> list[str]:
-    """The flags that say which files are looked into."""
+    """Return the flags that say which files are looked into."""
     flags = ["--hidden"] * given.hidden + ["--no-ignore"] * given.no_ignore
     flags += [f"--type={given.type}"] if given.type else []
     flags += [f"--glob={_resolve_glob(given.glob, root)}"] if given.glob else []
@@ -263,7 +263,7 @@ def _context_flags(given: GrepArguments) -> tuple[tuple[str, int], ...]:
 
 
 def _resolve_glob(glob: str, root: SearchRoot) -> str:
-    """A glob as rg reads it, from the session's folder, also when the model wrote it as seen from `path`.
+    """Return a glob as rg reads it, from the session's folder, also when the model wrote it as seen from `path`.
 
     Only one with a slash inside is anchored anywhere; if it cannot match from the session's folder, it was meant from `path`.
     """
@@ -309,7 +309,7 @@ def _report_matches(
 
 
 def _page(given: GrepArguments, lines: "list[_Line]", what: str) -> list[str]:
-    """Lines from `offset` on, as many as wanted and as there is room for, with a note of how to go on."""
+    """Show lines from `offset` on, as many as wanted and as there is room for, with a note of how to go on."""
     shown: list[str] = []
     size = 0
     for line in lines[given.offset : given.offset + given.head_limit if given.head_limit else None]:
@@ -347,7 +347,7 @@ def _read_matches(given: GrepArguments, output: bytes) -> Iterable[_FileMatches]
 
 
 def _read_blocks(output: bytes) -> Iterator[_FileMatches]:
-    """The lines file by file, with the gaps that rg marks by two dashes."""
+    """Group the lines by file, with the gaps that rg marks by two dashes."""
     current = _FileMatches(b"", [])
     gap = False
     for found in _RECORD.finditer(output):
@@ -386,7 +386,7 @@ def _format_line(given: GrepArguments, line: _Line) -> str:
 
 
 def _note_unread(errors: str) -> str:
-    """How many files rg could not read, without their names: some may be denied."""
+    """Say how many files rg could not read, without their names: some may be denied."""
     many = len(errors) > ERRORS * 3 // 4  # what rg complains about is cut off somewhere behind that
     return f"({'At least ' * many}{_files_word(len(errors.splitlines()))} or folders could not be read.)"
 
@@ -455,7 +455,7 @@ def _validate_glob(given: GlobArguments) -> str:
 
 
 def _anchor(pattern: str, root: SearchRoot) -> str:
-    """The pattern as seen from the root. An absolute one may lie below it; any other is not found, since nobody judged its folder."""
+    """Return the pattern as seen from the root. An absolute one may lie below it; any other is not found, as its folder was not judged."""
     bang, rest = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
     if rest.startswith("./"):
         rest = rest[1:]
@@ -494,12 +494,12 @@ def _report_names(given: GlobArguments, root: SearchRoot, result: Result, withho
 
 
 def _join(folder: str, name: bytes) -> bytes:
-    """The absolute path of a name that rg gave, which begins with `./`."""
+    """Return the absolute path of a name that rg gave, which begins with `./`."""
     return os.fsencode(folder.rstrip("/")) + name[1:]
 
 
 def _ages(folder: str, names: list[bytes]) -> list[int]:
-    """How old each file is, as a number that grows with age; for one that went away meanwhile, the highest."""
+    """Return how old each file is, as a number that grows with age; for one that is gone meanwhile, the highest."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         return [-os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mtime_ns for name in names]

@@ -114,7 +114,7 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
 
 
 def _look_of(function: Callable[..., object]) -> _Look | None:
-    """What decides how `function` is read; None where that cannot be compared."""
+    """Return what decides how `function` is read; None where that cannot be compared."""
     code = getattr(function, "__code__", None)
     if code is None or vars(function):
         return None  # all that one decorator wraps has its code in common

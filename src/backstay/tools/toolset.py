@@ -38,26 +38,26 @@ class Toolset(Struct, frozen=True):
         return cls(MappingProxyType(by_name))
 
     def only(self, names: Iterable[str]) -> "Toolset":
-        """These tools of the set, in its order. Raise `UserError` when there is no such tool: a set can only be narrowed."""
+        """Narrow the set to these tools, in its order. Raise `UserError` for a name that it does not have."""
         wanted = set(names)
         if unknown := sorted(wanted - self.by_name.keys()):
             raise UserError(self._unknown(unknown[0]))
         return Toolset.of(*(each for each in self if each.spec.name in wanted))
 
     def __iter__(self) -> Iterator[Tool]:
-        """The tools in order."""
+        """Iterate over the tools in order."""
         return iter(self.by_name.values())
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Count the tools."""
         return len(self.by_name)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model and the policy know of them, in order."""
+        """Return the specs of the tools, in order."""
         return tuple(each.spec for each in self)
 
     def get(self, name: str) -> Tool | None:
-        """The tool called `name`, if there is one."""
+        """Return the tool called `name`, if there is one."""
         return self.by_name.get(name)
 
     def inspect(self, name: str, args_text: str) -> tuple[str, str, dict[str, object]]:
@@ -93,7 +93,7 @@ def _parse(text: str) -> tuple[str, dict[str, object]]:
 
 
 def _depth(text: str) -> int:
-    """How deep JSON text is nested."""
+    """Return how deep JSON text is nested."""
     depth = deepest = 0
     for found in _BRACKETS.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
@@ -102,7 +102,7 @@ def _depth(text: str) -> int:
 
 
 def _where(text: str, message: str) -> str:
-    """Where reading ended. Nothing of the text is quoted: a part of a secret could not be told for what it is."""
+    """Say where reading ended. Quote nothing of the text: a part of a secret could not be recognised as one."""
     position = re.search(r"\(byte (\d+)\)", message)
     if position is None:
         return f"after all of its {len(text)} characters"

@@ -38,7 +38,7 @@ class Planned:
 
     @property
     def touched(self) -> bool:
-        """Whether it is another file now than before."""
+        """Return whether it is another file now than before."""
         return self.held.version != self.version
 
     @property
@@ -195,7 +195,7 @@ class _Plan(Struct):
                 self._update(section, file)
 
     def words(self) -> Sequence[str]:
-        """What was done, file by file."""
+        """Return what was done, file by file."""
         return self._said
 
     def _update(self, section: PatchSection, file: Planned) -> None:
@@ -262,7 +262,7 @@ class _Plan(Struct):
             )
 
     def _refuse_link(self, path: str) -> None:
-        """A link is not its target: removing the one that was judged would leave the other."""
+        """Refuse a link: removing the target that was judged would leave the link."""
         target = self.targets[path]
         if os.path.islink(target.shown):
             raise Refused(

@@ -36,7 +36,7 @@ class Document(Struct, frozen=True):
     """Whether nothing says the encoding, and it is not UTF-8."""
 
     def encode(self, text: str) -> bytes:
-        """The bytes of a changed text, in the same encoding."""
+        """Return the bytes of a changed text, in the same encoding."""
         try:
             return self.mark + text.encode(self.codec, self.errors)
         except UnicodeEncodeError as exc:
@@ -73,7 +73,7 @@ def decode(shown: str, content: bytes) -> Document:
 
 
 def _decode_marked(content: bytes, mark: bytes, codec: str, named: str) -> Document | None:
-    """The text after its mark; None when it is not what the mark says."""
+    """Decode the text after its mark; None when it is not what the mark says."""
     body = content[len(mark) :]
     errors: Literal["surrogateescape", "surrogatepass"] = "surrogateescape" if codec == "utf-8" else "surrogatepass"
     try:
@@ -111,11 +111,11 @@ class Lines(Protocol):
         """Pass over lines; say how many there were."""
 
     def next(self) -> TextLine | None:
-        """The next line; None at the end."""
+        """Return the next line; None at the end."""
 
 
 def show(shown: str, lines: Lines, offset: int, limit: int) -> str:
-    """Lines from number `offset` as `cat -n` shows them, and where to read on."""
+    """Number lines from `offset` as `cat -n` does, and say where to read on."""
     skipped = lines.skip(offset - 1)
     texts: list[str] = []
     size = 0
@@ -151,7 +151,7 @@ class ByteLines:
         return passed
 
     def next(self) -> TextLine | None:
-        """The next line; of a very long one only the beginning, so that memory stays bounded."""
+        """Return the next line; of a very long one only the beginning, so that memory stays bounded."""
         piece = self._read(LINE_CHARS * 4 + 4)
         if not piece:
             return None
@@ -194,7 +194,7 @@ class TextLines:
         return passed
 
     def next(self) -> TextLine | None:
-        """The next line."""
+        """Return the next line."""
         line = next(self._lines, None)
         if line is None:
             return None
@@ -204,7 +204,7 @@ class TextLines:
 
 
 def _width(whole: bytes, kept: str) -> int:
-    """How many bytes of `whole` the kept characters take."""
+    """Count the bytes of `whole` that the kept characters take."""
     if "\ufffd" not in kept:
         return len(kept.encode())
     return len(whole.decode("utf-8", "surrogateescape")[:LINE_CHARS].encode("utf-8", "surrogateescape"))

@@ -45,7 +45,7 @@ _turns_guard: Final = threading.Lock()
 
 @contextmanager
 def turn(target: FileTarget) -> Iterator[None]:
-    """Be the only one in this process that writes `target`."""
+    """Be the only thread of this process that writes `target`."""
     with _turns_guard:
         mine = _turns.setdefault(target.place, _Turn())
     _wait(target, lambda: mine.lock.acquire(timeout=0.02))
@@ -56,7 +56,7 @@ def turn(target: FileTarget) -> Iterator[None]:
 
 
 def open_locked(place: OpenedPath) -> int | None:
-    """A handle for reading the file at `place`, locked against other processes; None when there is no file."""
+    """Open the file at `place` for reading, locked against other processes; None when there is no file."""
     handles: list[int] = []
 
     def attempt() -> bool:
@@ -80,7 +80,7 @@ def open_locked(place: OpenedPath) -> int | None:
 
 
 def take(handle: int) -> bool:
-    """Lock a file without waiting; say whether that went well. Where the file system has no locks, it always does."""
+    """Lock a file without waiting; return whether that went well. Where the file system has no locks, it always does."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -92,7 +92,7 @@ def take(handle: int) -> bool:
 
 
 def _still(place: OpenedPath, handle: int) -> bool:
-    """Whether the name still means the file behind `handle`."""
+    """Return whether the name still means the file behind `handle`."""
     now = place.facts()
     mine = os.fstat(handle)
     return now is not None and (now.st_dev, now.st_ino) == (mine.st_dev, mine.st_ino)
@@ -113,7 +113,7 @@ def _wait(target: FileTarget, attempt: Callable[[], bool]) -> None:
 
 
 def _stop_when_cancelled() -> None:
-    """Nobody waits for a call that was interrupted; outside a worker thread there is nobody to ask."""
+    """Raise when the call was cancelled; outside a worker thread there is nothing to ask."""
     try:
         anyio.from_thread.check_cancelled()
     except RuntimeError:
@@ -165,7 +165,7 @@ class LockedFile:
         return None if self._handle is None or self.facts is None else Keepsake(self.facts, self._handle)
 
     def read(self) -> bytes:
-        """The whole content. Raise when there is no file, or one too large."""
+        """Return the whole content. Raise when there is no file, or one too large."""
         if self._handle is None or self.facts is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         content = bytearray()
@@ -197,7 +197,7 @@ class LockedFile:
             )
 
     def replace(self, content: bytes, like: Keepsake | None = None) -> None:
-        """Make `content` the content, in one step. A new file takes over from `like`. Raise `Overtaken` when somebody was faster."""
+        """Replace the content in one step. A new file takes over from `like`. Raise `Overtaken` when another program was faster."""
         self.refuse_unwritable()
         temporary = f".backstay-{os.urandom(8).hex()}.tmp"
         model = self.keepsake or like

@@ -43,18 +43,18 @@ _KINDS: Final = (
 
 
 def image_type(head: bytes) -> str:
-    """The media type of an image that models understand; empty when it is none."""
+    """Return the media type of an image that models understand; empty when it is none."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for at, sign, kind in _IMAGES if head.startswith(sign, at)), "")
 
 
 def binary_kind(head: bytes) -> str:
-    """What a binary file probably is, in words; empty when nothing tells."""
+    """Describe what a binary file probably is; empty when nothing tells."""
     return next((kind for at, sign, kind in _KINDS if head.startswith(sign, at)), "")
 
 
 def medium(content: bytes, name: str = "") -> InlineMedia | None:
-    """An image as a model is sent it; None when it is none, or too large."""
+    """Return an image as a model is sent it; None when it is none, or too large."""
     kind = image_type(content)
     return InlineMedia(media_type=kind, content=content, name=name) if kind and len(content) <= LARGEST_IMAGE else None

@@ -42,7 +42,7 @@ class PdfPages(msgspec.Struct, frozen=True):
 
 
 async def pdf_text(shown: str, content: bytes, pages: str) -> str:
-    """The text of the pages `pages` (`3`, `1-5`, `7-`), each under its number."""
+    """Extract the text of the pages `pages` (`3`, `1-5`, `7-`), each under its number."""
     first, last = _page_range(pages)
     answer = await read_pdf(content, first, last)
     if answer.problem == "slow":
@@ -79,7 +79,7 @@ def _page_range(pages: str) -> tuple[int, int]:
 
 
 async def read_pdf(content: bytes, first: int, last: int, *, most: int = TOTAL_CHARS) -> PdfPages:
-    """Have a process of its own read some pages, at most `most` characters of them. Whatever is wrong is in the answer."""
+    """Have a process of its own read some pages, at most `most` characters of them. The answer holds every failure."""
     here = str(Path(__file__).parents[3])  # and not our whole search path: the working folder may be on it
     command = [sys.executable, "-I", "-c", _START, here, str(first), str(last), str(most)]
     try:
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def read_pages(content: bytes, first: int, last: int, most: int) -> PdfPages:
-    """The texts of the pages, at least one and as many as have room."""
+    """Extract the texts of the pages, at least one and as many as have room."""
     from pypdf import PdfReader  # noqa: PLC0415 - heavy, and only this process needs it
     from pypdf.errors import DependencyError, PyPdfError  # noqa: PLC0415
 

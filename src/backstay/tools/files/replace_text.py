@@ -91,7 +91,7 @@ _LIKELY: Final[Sequence[tuple[Callable[[str], str], str]]] = (
 
 
 def _find_line(text: str, old: str) -> int:
-    """The line where `old` stands; 0 when it does not, or is nothing but blanks."""
+    """Find the line where `old` stands; 0 when it does not, or is nothing but blanks."""
     at = text.find(old) if old.strip() else -1
     return text.count("\n", 0, at) + 1 if at >= 0 else 0
 
@@ -120,7 +120,7 @@ CONTEXT: Final = 3
 
 
 def difference(before: str, after: str, most: int = LINES) -> tuple[int, str]:
-    """The number of the first line that changed, and the changed lines with those around them."""
+    """Return the number of the first line that changed, and the changed lines with those around them."""
     old, new = before.split("\n"), after.split("\n")
     head = common(old, new)
     tail = min(common(old[::-1], new[::-1]), len(old) - head, len(new) - head)
@@ -137,7 +137,7 @@ def difference(before: str, after: str, most: int = LINES) -> tuple[int, str]:
 
 
 def common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines, or characters, are the same at the beginning of both."""
+    """Count the lines, or characters, that are the same at the beginning of both."""
     for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if mine != theirs:
             return at
@@ -145,7 +145,7 @@ def common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _visible(lines: list[str]) -> list[str]:
-    """Lines without their ends; what follows the last end is no line when it is empty."""
+    """Strip the ends of lines; what follows the last end is no line when it is empty."""
     return [line.removesuffix("\r") for line in (lines[:-1] if lines and not lines[-1] else lines)]
 
 
@@ -218,7 +218,7 @@ def _put(text: str, spans: Iterable[Span], change: Change) -> Changed:
 
 
 def _spans(text: str, old: str, *, overlapping: bool) -> Iterator[Span]:
-    """Every place where `old` stands; where it overlaps itself as well, or the first of those only."""
+    """Yield every place where `old` stands; where it overlaps itself as well, or the first of those only."""
     if "\r\n" not in text or "\r\n" in old or "\n" not in old:
         return _literal(text, old, overlapping)
     if text.count("\n") == text.count("\r\n"):
@@ -234,7 +234,7 @@ def _literal(text: str, old: str, overlapping: bool) -> Iterator[Span]:
 
 
 def _either_end(text: str, old: str, overlapping: bool) -> Iterator[Span]:
-    """Places where lines may end in LF or CR LF; never one between the CR and the LF."""
+    """Yield places where lines may end in LF or CR LF; never one between the CR and the LF."""
     wanted = re.compile(r"(?:\r\n|(?<!\r)\n)".join(re.escape(line) for line in old.split("\n")))
     found = wanted.search(text)
     while found:
@@ -243,7 +243,7 @@ def _either_end(text: str, old: str, overlapping: bool) -> Iterator[Span]:
 
 
 def _adapt_ends(text: str, span: Span, change: Change) -> str:
-    """What stands in the place of `span`: what old and new have in common keeps its line ends, the rest takes those around it."""
+    """Return the new text of `span`: what old and new share keeps its line ends, the rest takes those around it."""
     there = text[span[0] : span[1]]
     new = change.new.replace("\r\n", "\n")
     head = common(change.old, new)
@@ -257,7 +257,7 @@ def _adapt_ends(text: str, span: Span, change: Change) -> str:
 
 
 def _offset(text: str, characters: int) -> int:
-    """Where the place after so many characters is, CR LF counted as one."""
+    """Return the position after so many characters, CR LF counted as one."""
     at = 0
     for line in text.split("\r\n"):
         if characters <= len(line):
@@ -268,7 +268,7 @@ def _offset(text: str, characters: int) -> int:
 
 
 def _ends_in_crlf(text: str, span: Span, there: str) -> bool:
-    """Whether lines made here end in CR LF: as the replaced ones do, else the line around, else the one before."""
+    """Return whether lines made here end in CR LF: as the replaced ones do, else the line around, else the one before."""
     if (end := there.find("\n")) >= 0:
         return there[:end].endswith("\r")
     after = text.find("\n", span[1])

@@ -66,12 +66,12 @@ class FileTarget(Struct, frozen=True):
 
 
 def is_stream(place: str) -> bool:
-    """Whether the file at `place`, links followed, is one of the kernel's that wait, have no end, or are changed by being read."""
+    """Return whether the file at `place`, links followed, is one of the kernel's that wait, have no end, or change when read."""
     return _KERNEL.fullmatch(place) is not None
 
 
 def locate(cwd: str, file_path: str) -> Path:
-    """The absolute path that a model means: `~` is the home folder, a relative path starts at the session's folder."""
+    """Return the absolute path that a model means: `~` is the home folder, a relative path starts at the session's folder."""
     if "\0" in file_path or not file_path:
         raise Refused("bad_path", f"{file_path!r} cannot be a path.")
     try:
@@ -82,7 +82,7 @@ def locate(cwd: str, file_path: str) -> Path:
 
 
 def target_of(context: Located, file_path: str) -> FileTarget:
-    """The file that `file_path` means in this call: where it led when the call was judged, or where it leads now."""
+    """Find the file that `file_path` means in this call: where it led when the call was judged, or where it leads now."""
     path = locate(context.cwd, file_path)
     shown = str(path)
     if file_path.endswith("/"):
@@ -106,7 +106,7 @@ def target_of(context: Located, file_path: str) -> FileTarget:
 
 
 def in_words(path: Path | str, exc: OSError) -> Refused:
-    """A failure of the operating system as something that a model can act on."""
+    """Describe a failure of the operating system so that a model can act on it."""
     shown = str(path)
     match exc:
         case FileNotFoundError():

@@ -53,7 +53,7 @@ def _write(held: LockedFile, seen: str, content: str) -> str:
 
 
 def _like(shown: str, before: bytes, content: str) -> tuple[bytes, str]:
-    """The bytes of `content`, with the encoding and the line ends that the file had, and words for them."""
+    """Encode `content` with the encoding and the line ends that the file had, and describe them."""
     try:
         document = decode(shown, before)
     except Refused:

@@ -101,7 +101,7 @@ class BackgroundShells:
         )
 
     async def read(self, bash_id: str, pattern: str, cwd: str) -> ToolOutput:
-        """What a command printed since it was last asked about, and whether it still runs."""
+        """Return what a command printed since it was last read, and whether it still runs."""
         shell = self._shells.get(bash_id)
         if shell is None:
             return self._unknown(bash_id)
@@ -146,7 +146,7 @@ class BackgroundShells:
             each.forget()
 
     def _name(self, call: str) -> str:
-        """A name that no other command has, nor one of an earlier process of the session."""
+        """Make a name that no other command has, nor one of an earlier process of the session."""
         name = f"bash_{hashlib.sha256(call.encode()).hexdigest()[:8]}"
         return name if name not in self._shells else f"{name}_{len(self._shells)}"
 
@@ -193,7 +193,7 @@ class _Shell:
         threading.Thread(target=self._follow, args=(on_exit,), name=f"backstay {self.id}", daemon=True).start()
 
     def take(self) -> str:
-        """What it printed since this was last called."""
+        """Return what it printed since this was last called."""
         raw, self._asked = self._spool.read(self._asked)
         before = self._plain.replaced
         text = self._unread + self._settled.add(self._plain.add(raw, final=self.status is not None), final=True)

@@ -72,7 +72,7 @@ def note_start(started: StartedCommand, context: ToolContext) -> None:
 
 
 def problem_of(command: str) -> str:
-    """Why a text cannot be a command; empty when it can."""
+    """Explain why a text cannot be a command; empty when it can."""
     if "\0" in command:
         return "A command cannot contain a NUL character."
     try:
@@ -85,7 +85,7 @@ def problem_of(command: str) -> str:
 
 
 def ending(status: int | None, timeout_ms: int | None = None) -> tuple[str, str]:
-    """How a command ended: a code, empty when it went well, and the words for it."""
+    """Describe how a command ended: a code, empty when it went well, and a sentence."""
     if timeout_ms is not None:
         return "timeout", f"timed out after {timeout_ms} ms; the command was stopped"
     match status:

@@ -64,7 +64,7 @@ class Process(Struct, frozen=True):
 
 
 def look_at(pid: int) -> Process | None:
-    """The process `pid`, dead or alive; None when it is gone or the system does not say."""
+    """Read what `/proc` says of the process `pid`, dead or alive; None when it is gone or the system does not say."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     if not fields:
         return None
@@ -72,7 +72,7 @@ def look_at(pid: int) -> Process | None:
 
 
 def start_time(pid: int) -> int:
-    """When `pid` started, in clock ticks since boot; 0 where the system does not say."""
+    """Return when `pid` started, in clock ticks since boot; 0 where the system does not say."""
     found = look_at(pid)
     return found.started if found else 0
 
@@ -118,12 +118,12 @@ def prepare_program() -> Callable[[], None] | None:
 
 
 def is_marked() -> bool:
-    """Whether a session started this process, directly or through others; False where the system cannot say."""
+    """Return whether a session started this process, directly or through others; False where the system cannot say."""
     return sys.platform == "linux" and resource.getrlimit(_RLIMIT_LOCKS)[1] != resource.RLIM_INFINITY
 
 
 def members(group: int, run: str = "") -> tuple[int, ...]:
-    """The living processes of a group, those of the session it leads that took another group, and those that carry the word `run`."""
+    """List the living processes of a group, those of its session in another group, and those that carry the word `run`."""
     if not _PROC.joinpath("self").exists():
         return (group,) if group > 1 and _answers(group) else ()
     found = (look_at(pid) for pid in _everybody())
@@ -136,7 +136,7 @@ def members(group: int, run: str = "") -> tuple[int, ...]:
 
 
 def survivors(group: int) -> tuple[int, ...]:
-    """The living processes of a group whose leader has ended: as `members`, but quick when there is none."""
+    """List the living processes of a group whose leader has ended: as `members`, but quick when there is none."""
     return members(group) if _answers(group) else ()
 
 
@@ -151,7 +151,7 @@ async def end_group(group: int, run: str = "") -> tuple[int, ...]:
 
 
 async def end_run(run: str) -> tuple[int, ...]:
-    """Stop what carries the word `run`, when its group is gone and the group's number may be a stranger's. Return as `end_group` does."""
+    """Stop what carries the word `run`, when its group is gone and the number may mean another group. Return as `end_group` does."""
     return await end_group(0, run)
 
 
@@ -167,7 +167,7 @@ async def wait_for(process: "subprocess.Popen[bytes]") -> None:
 
 
 def has_ended(process: "subprocess.Popen[bytes]") -> bool:
-    """Whether our child has ended. When its exit code was lost, it is `UNSEEN`: what nobody has seen must not look like success.
+    """Return whether our child has ended. A lost exit code becomes `UNSEEN`: it must not look like success.
 
     Python takes a child that it cannot find for one that ended well. It cannot be found when something else in this program waited for
     it, or when SIGCHLD is ignored.
@@ -181,7 +181,7 @@ def has_ended(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def watchable(pid: int) -> int | None:
-    """A descriptor that becomes readable when our child `pid` ends; None where the kernel has no such thing."""
+    """Open a descriptor that becomes readable when our child `pid` ends; None where the kernel has no such thing."""
     if sys.platform != "linux":
         return None
     try:
@@ -204,7 +204,7 @@ async def stop_group(group: int, boot: str, started: int, call: str = "") -> boo
 
 
 def is_left_running(group: int, boot: str, started: int, call: str) -> bool:
-    """Whether a group that an earlier process left behind is still there, as `stop_group` says. Looks at processes."""
+    """Return whether a group that an earlier process left behind is still there, as `stop_group` says. Looks at processes."""
     if group <= 1 or group in (os.getpgrp(), os.getsid(0)) or boot != boot_id():
         return False
     living = members(group)
@@ -215,12 +215,12 @@ def is_left_running(group: int, boot: str, started: int, call: str) -> bool:
 
 
 async def stop_call(call: str) -> bool:
-    """Stop whatever carries the variable of a call, recorded or not; say whether there was something."""
+    """Stop all processes that carry the variable of a call, recorded or not; return whether there were any."""
     return await stop_calls((call,))
 
 
 async def stop_calls(calls: Collection[str]) -> bool:
-    """As `stop_call`, for many at once: the processes of the machine are looked at one time, not one time for each.
+    """Stop the processes of many calls as `stop_call` does, with one look at the machine instead of one for each call.
 
     Then again until there is nobody new: one may leave its group after it was seen there.
     """
@@ -273,7 +273,7 @@ def _signal(group: int, run: str, number: int) -> tuple[int, ...]:
 
 
 def _groups_of(calls: Collection[str]) -> set[int]:
-    """The groups of everything that carries one of `calls`. The whole machine is looked at once, however many there are."""
+    """Find the groups of everything that carries one of `calls`, with one look at the machine."""
     wanted = tuple(f"{CALL_VARIABLE}={call}".encode() for call in calls if call)
     if not wanted:
         return set()
@@ -285,22 +285,22 @@ def _groups_of(calls: Collection[str]) -> set[int]:
 
 
 def _carries(pid: int, call: str) -> bool:
-    """Whether a process was started by a call: by this one, or by any when `call` is empty."""
+    """Return whether a process was started by a call: by this one, or by any when `call` is empty."""
     return _knows(pid, f"{CALL_VARIABLE}={call}", whole=bool(call))
 
 
 def _knows(pid: int, variable: str, *, whole: bool = True) -> bool:
-    """Whether a process was started with a variable, or with one that begins so."""
+    """Return whether a process was started with a variable, or with one that begins so."""
     return b"\0" + variable.encode() + (b"\0" if whole else b"") in _variables(pid)
 
 
 def _variables(pid: int) -> bytes:
-    """What a process was started with, each between two zeros; nothing when it is gone or not ours to look at."""
+    """Read the environment that a process was started with, each variable between two zeros; empty when it cannot be read."""
     return b"\0" + _read(pid, "environ") + b"\0"
 
 
 def _everybody() -> tuple[int, ...]:
-    """Every process of the machine; nobody where the system does not say."""
+    """List every process of the machine; empty where the system does not say."""
     try:
         return tuple(int(each) for each in os.listdir(_PROC) if each.isdigit())
     except OSError:
@@ -308,7 +308,7 @@ def _everybody() -> tuple[int, ...]:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """A file of a process; nothing when it is gone or not ours to look at. Without `Path`: it is read for everybody."""
+    """Read a file of a process; empty when it cannot be read. Without `Path`: it is read for every process."""
     try:
         with open(f"{_PROC}/{pid}/{name}", "rb", buffering=0) as file:
             return file.read()

@@ -43,7 +43,7 @@ class Spool:
                 self.trouble = exc.strerror or str(exc)
 
     def read(self, start: int = 0) -> tuple[bytes, int]:
-        """What is kept of the bytes from `start` on, with a note where some are left out, and where they end."""
+        """Return what is kept of the bytes from `start` on, with a note where some are left out, and where they end."""
         with self._lock:
             size = self._size
             gap_end = max(self._half, size - self._half)
@@ -55,7 +55,7 @@ class Spool:
         return head + note + tail + lost, size
 
     def whole(self) -> bytes:
-        """Everything that is kept."""
+        """Return everything that is kept."""
         return self.read()[0]
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Spool:
             rest = rest[written:]
 
     def _get(self, start: int, end: int) -> bytes:
-        """The bytes between two positions that are kept, on one side of the gap."""
+        """Return the kept bytes between two positions on one side of the gap."""
         if start >= end:
             return b""
         if self._file is None:
@@ -107,5 +107,5 @@ class Spool:
         return bytes(found)
 
     def _place(self, position: int) -> int:
-        """Where a position is in the file. The second half is a ring."""
+        """Return where a position is in the file. The second half is a ring."""
         return position if position < self._half else self._half + position % self._half

@@ -36,7 +36,7 @@ class Elsewhere(Struct, frozen=True):
 
 
 def normalise_url(url: str) -> str:
-    """The address that is asked for. Raise `Unfetched` when two readers could take `url` for different places.
+    """Return the address to request. Raise `Unfetched` when two readers could take `url` for different places.
 
     `http` becomes `https`: a page that a stranger on the way can rewrite is worth no more than the stranger. There is no way back when
     https fails; who means http names its port, as in `http://example.com:80/`.
@@ -73,7 +73,7 @@ async def fetch(clients: Clients, url: str) -> Page | Elsewhere:
 
 
 def explain_failure(exc: Exception, url: str) -> Unfetched:
-    """A failure of the connection, by what is behind it: the libraries in between hide the cause, at times twice."""
+    """Name a failure of the connection by its cause: the libraries in between hide it, at times twice."""
     host = urlsplit(url).hostname or url
     behind = list(_behind(exc))
     if isinstance(exc, httpx.TimeoutException) or any(isinstance(each, TimeoutError) for each in behind):

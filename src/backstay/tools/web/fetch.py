@@ -87,7 +87,7 @@ def _size(kept: tuple[float, Page]) -> int:
 
 
 async def _page(clients: Clients, memory: _Memory, url: str) -> Page | str:
-    """The page, or what to tell when it is at another host."""
+    """Return the page, or a text that says at which other host it is."""
     from backstay.tools.web.download import Elsewhere, fetch, normalise_url  # noqa: PLC0415 - it loads the HTTP client
 
     address = normalise_url(url)
@@ -132,7 +132,7 @@ def _heading(page: Page) -> str:
 
 
 def _end(text: str, offset: int) -> int:
-    """Where to stop: at the end of a line, when there is one not far from where there is room for."""
+    """Find where to stop: at the end of a line, when there is one not far from where there is room for."""
     end = offset + SHOWN
     if end >= len(text):
         return len(text)

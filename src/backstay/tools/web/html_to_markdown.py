@@ -92,7 +92,7 @@ class Blocks:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more is taken."""
+        """Return whether nothing more is taken."""
         return self._size > TOTAL
 
     @property
@@ -101,11 +101,11 @@ class Blocks:
         return self._size
 
     def mark(self) -> int:
-        """A place to cut at."""
+        """Return a place to cut at."""
         return len(self._pieces)
 
     def text(self, start: int = 0, end: int | None = None) -> str:
-        """What was written, or a part of it."""
+        """Return the text, or a part of it."""
         return "".join(self._pieces[start:end]).strip("\n")
 
     def write(self, text: str) -> None:
@@ -125,7 +125,7 @@ class Blocks:
         self._after_item = bool(self.frames) and (item or self._after_item)
 
     def end_list(self) -> None:
-        """What follows a whole list stands apart from it."""
+        """Let the block after a whole list stand apart from it."""
         self._after_item = self._after_item and bool(self.frames)
 
     def write_table(self, table: TableReader) -> None:
@@ -149,13 +149,13 @@ class Blocks:
 
 
 def in_lines(pieces: list[str]) -> str:
-    """Text as it flows: blanks are one blank, breaks that were asked for are breaks."""
+    """Join flowing text: blanks become one blank, breaks that were asked for stay."""
     text = re.sub(r"[^\S\x1e\xa0]+", " ", "".join(pieces)).replace("\xa0", " ")
     return re.sub(rf" *{BREAK}[ {BREAK}]*", "\n", text).strip()
 
 
 def in_one_line(pieces: list[str]) -> str:
-    """Text as it flows, in one line."""
+    """Join flowing text in one line."""
     return " ".join(in_lines(pieces).split())
 
 
@@ -177,7 +177,7 @@ class PageReader(Struct, frozen=True):
 
 
 def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False) -> PageReader:
-    """Read a page. `url` is where it came from: links are made whole with it. Takes time in proportion to the page, whatever it holds.
+    """Read a page. `url` completes its links. The time taken is proportional to the size of the page.
 
     When `stopped` says so nobody waits for it any more, and it ends soon with what it has.
     """
@@ -252,11 +252,11 @@ class _Reader(BoundedParser):
 
     @property
     def unfinished(self) -> bool:
-        """Whether the page ended inside of something that was left out, which then may be all of it."""
+        """Return whether the page ended inside of something that was left out, which then may be all of it."""
         return bool(self._skipped) and self._skipped not in _NEVER and not self._noise
 
     def read(self, html: str) -> None:
-        """Read a whole page. The parser is not told of the end: what it does then takes time with the square of what is left."""
+        """Read a whole page. Do not tell the parser of the end: its work then grows with the square of what is left."""
         with contextlib.suppress(Enough):
             self.take(html.replace("<![", "<! ["))  # sections of XML are comments to browsers, and errors to the parser
         if not self.rawdata.startswith("<") and not self._skipped and not self._blocks.full:
@@ -266,7 +266,7 @@ class _Reader(BoundedParser):
         self._flush()
 
     def main(self) -> str:
-        """What the page says; its main part alone when it marks one."""
+        """Return the text of the page; its main part alone when it marks one."""
         whole = self._blocks.text()
         main = self._blocks.text(self._main_from, self._main_to)
         return main if len(main) >= max(MAIN_CHARS, len(whole) // 20) else whole
@@ -416,7 +416,7 @@ class _Reader(BoundedParser):
 
     @property
     def _cells(self) -> bool:
-        """Whether text goes to the cells of a table."""
+        """Return whether text goes to the cells of a table."""
         return bool(self._tables) and not self._tables[-1].layout
 
     def _enter_table(self) -> None:
@@ -469,7 +469,7 @@ class _Reader(BoundedParser):
         self._line[left.start :] = [lead, sign, pad, inner, pad, sign, tail]
 
     def _whole(self, address: str) -> str:
-        """An address as it can be called; empty for one that only a browser could use."""
+        """Return an address as it can be called; empty for one that only a browser could use."""
         address = address.strip()
         if not address or len(address) > LINK_CHARS or address.startswith("#"):
             return ""
@@ -482,7 +482,7 @@ class _Reader(BoundedParser):
         return whole.replace("(", "%28").replace(")", "%29").replace("<", "%3C").replace(">", "%3E")
 
     def _boundary(self) -> None:
-        """Text before and after does not run together."""
+        """Keep the text before and after from running together."""
         if self._cells or self._in_link:
             self._line.append(" ")
         else:
@@ -497,7 +497,7 @@ class _Reader(BoundedParser):
 
     @property
     def _in_link(self) -> bool:
-        """Whether text belongs to a link; one that goes on and on was never ended."""
+        """Return whether text belongs to a link; one that goes on and on was never ended."""
         return self._within("a") and len(self._line) < 200 and sum(map(len, self._line)) < LINK_CHARS
 
     def _within(self, tag: str) -> bool:

@@ -23,7 +23,7 @@ EXPLANATION: Final = 2000
 
 
 def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bool] = lambda: False) -> Page:
-    """Read what came, when it is no PDF. Raise `Unfetched("not_text")` for what nobody here can read. May take seconds: not for the loop.
+    """Read a body that is no PDF. Raise `Unfetched("not_text")` when it cannot be read. Takes seconds at times: not for the event loop.
 
     It ends soon when `stopped` says that nobody waits for it any more.
     """
@@ -45,7 +45,7 @@ def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bo
 
 
 def is_pdf(body: bytes) -> bool:
-    """Whether what came is a PDF, whatever it is said to be."""
+    """Return whether a body is a PDF, whatever its header says."""
     return body[:1024].lstrip().startswith(b"%PDF-")
 
 
@@ -61,7 +61,7 @@ async def read_pdf_page(url: str, body: bytes) -> Page:
 
 
 def explanation(content_type: str, body: bytes) -> str:
-    """What a server says about a failure, as far as it can be read; empty when that is nothing."""
+    """Return what a server says about a failure, as far as it can be read; empty when that is nothing."""
     said = content_type.partition(";")[0].strip().lower()
     if not body or b"\0" in body or not _TEXTUAL.fullmatch(said):
         return ""
@@ -70,7 +70,7 @@ def explanation(content_type: str, body: bytes) -> str:
 
 
 def decode_body(body: bytes, content_type: str, *, html: bool) -> str:
-    """The text of a body: by its mark of order, by its header, by what the page says, else as UTF-8 or what Windows writes."""
+    """Decode a body: by its byte order mark, by its header, by what the page says, else as UTF-8 or windows-1252."""
     for mark, codec in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace")
