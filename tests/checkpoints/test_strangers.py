@@ -68,7 +68,7 @@ def test_a_link_or_a_folder_that_appeared_meanwhile_is_not_replaced(tmp_path: Pa
     now, _ = look_at(root, path, most=1000)
     (tmp_path / "a").unlink()
     (tmp_path / "a").symlink_to("elsewhere")
-    with pytest.raises(NotPutBack, match="somebody changed it"):
+    with pytest.raises(NotPutBack, match="it was changed after"):
         put_back(TreeEntry(path, "absent"), b"", [root], "mark", now=now)
 
     (tmp_path / "a").unlink()

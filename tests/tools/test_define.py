@@ -383,7 +383,7 @@ async def _yielding(it: str) -> Any:
         (lambda: tool(touches="sky")(_good), r"touches='sky'"),  # type: ignore[call-overload]
         (lambda: tool(concurrent=True)(_good), r"runs alone"),
         (lambda: tool(effect="reconcilable")(_good), r"has no check"),
-        (lambda: tool(check=_check)(_good), r"nobody would call"),
+        (lambda: tool(check=_check)(_good), r"would never be called"),
         (lambda: tool(effect="reconcilable", check=_check)(_good), r"\['other'\].*\['it'\]"),
         (lambda: tool(effect="reconcilable", check=_sync_check)(_good), r"async function"),  # type: ignore[call-overload]
     ],

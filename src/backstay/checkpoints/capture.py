@@ -54,7 +54,7 @@ class FileCapture(Struct, dict=True):
     """The folders that the session works in."""
     limits: WalkLimits = field(default_factory=WalkLimits)
     restoring: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held by whoever puts files back: one at a time."""
+    """Held during a restore: one at a time."""
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
     _turn: str = ""
     _paths: set[bytes] = field(default_factory=set)

@@ -1,6 +1,6 @@
 """What has to be written and removed so that files are as they were at an earlier point. Pure.
 
-The files belong to the session as a whole and not to a branch of its conversation: whichever branch a turn is on, it found the files as
+The files belong to the session as a whole and not to a branch of its conversation: on every branch, a turn found the files as
 the event before it left them. So what a path held at a point follows from the events after the point in the order of the log, siblings
 included: the first of them that says what the path held says what it held at the point.
 """
@@ -148,7 +148,7 @@ class RestorePlan(msgspec.Struct, frozen=True, array_like=True):
 
     roots: tuple[bytes, ...]
     words: str
-    """Which point it is, for whoever is told."""
+    """The point, in words for the model and the person."""
     changes: tuple[FileChange, ...]
     problems: tuple[tuple[str, str], ...] = ()
     """Paths that are left as they are, and why."""
@@ -235,7 +235,7 @@ def is_plain(below: bytes) -> bool:
 def find_foreign_changes(records: Iterable[Recorded], present: Mapping[str, str]) -> tuple[str, ...]:
     """Find the paths of `present` that differ from what the session left there or last saw, and no program of it ran since.
 
-    `present` has their versions as they are now. What the session never saw is not among them: nobody can say.
+    `present` has their versions as they are now. What the session never saw is not among them: its history is unknown.
     """
     seen: dict[str, str] = {}
     for record in records:

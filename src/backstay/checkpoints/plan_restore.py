@@ -1,6 +1,6 @@
-"""Makes the plan of a restore: what the files held at a point, what they hold now, and what has to change.
+"""Make the plan of a restore: what the files held at a point, what they hold now, and what has to change.
 
-What they hold now goes into the log first. So nothing that a restore replaces is lost, whoever put it there.
+What they hold now goes into the log first. So nothing that a restore replaces is lost, the person's own changes included.
 """
 
 import os

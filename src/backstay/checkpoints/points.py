@@ -82,7 +82,7 @@ class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[FileProblem, ...] = ()
     """What was left as it is, and why."""
     changed_by_others: tuple[str, ...] = ()
-    """What somebody else had changed since the session saw it last; it is put back all the same, and the way back has it."""
+    """What other programs or people had changed since the session saw it last; it is restored all the same, and `undo` has it."""
     warnings: tuple[str, ...] = ()
     """What of programs' doings could not be undone."""
 

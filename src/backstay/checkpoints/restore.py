@@ -110,7 +110,7 @@ FEW: Final = 32
 MOST_PROBLEMS: Final = 200
 NO_FILES: Final = "this session keeps no files"
 NAMED: Final = 20
-"""Paths that the model is told."""
+"""Paths that the message to the model names."""
 
 
 class RestoreFiles(Performer[RestoreStarted]):

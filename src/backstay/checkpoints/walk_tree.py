@@ -23,7 +23,7 @@ from backstay.vocab.errors import UserError
 OWN: Final = frozenset((b".git", b".backstay"))
 """Names of what is never looked into: repositories' own data and ours."""
 HELD: Final = frozenset((b".claude", b".backstay"))
-"""Folders that walls make where there are none: one that is empty, as a process that was killed left it, is nobody's."""
+"""Folders that walls make where there are none: one that is empty, as a process that was killed left it, does not count."""
 RACY_NS: Final = 2_000_000_000
 """A file that changed so shortly before it was taken down may change again without looking any different."""
 MOST_NAMES: Final = 1_000_000
@@ -32,7 +32,7 @@ PORTION: Final = 16 * 1024 * 1024
 """Bytes of contents that are handed over together."""
 FILE_MODE: Final = 0o777
 FOLDER_MODE: Final = 0o3777
-"""The bits of modes that are kept: a restore gives no program the rights of somebody else."""
+"""The bits of modes that are kept: a restore gives no program the rights of another user."""
 
 
 class WalkLimits(Struct, frozen=True):
@@ -238,7 +238,7 @@ DEADLINE_S: Final = 10.0
 async def list_ignored(folder: str) -> frozenset[bytes]:
     """List the paths below `folder`, from it on, that git ignores; a folder stands for everything in it.
 
-    Files that git tracks are not ignored, whatever the patterns say. Where there is no repository, no git or no answer, nothing is. The
+    Files that git tracks are not ignored, even where a pattern matches. Where there is no repository, no git or no answer, nothing is. The
     repository's own programs do not run (`run_git`), and a repository inside another one is asked nothing.
     """
     args = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--", ".")

@@ -1,8 +1,8 @@
-"""Puts files back: single changes of a plan, each of which can be done again without changing anything more.
+"""Put files back: single changes of a plan, each of which can be done again without changing anything more.
 
-Every path is checked when it is changed, whatever the log says: it must lie in one of the session's folders, and no folder on the way to it
-may be a link. A file gets its new content in one step; its temporary name follows from the plan, so that a second run takes up what
-the first one left.
+Every path is checked when it is changed, as the log alone is not relied on: it must lie in one of the session's folders, and no folder
+on the way to it may be a link. A file gets its new content in one step; its temporary name follows from the plan, so that a second run
+takes up what the first one left.
 """
 
 import errno
@@ -23,7 +23,7 @@ from backstay.system.handles import NEW, enter, make_folder, walk_to
 
 T = TypeVar("T")
 OUTSIDE: Final = "it lies outside the folders of this session"
-CHANGED: Final = "somebody changed it after its content was kept; put the files back again to have it kept and replaced"
+CHANGED: Final = "it was changed after its content was kept; put the files back again to have it kept and replaced"
 
 
 class NotPutBack(Exception):
@@ -57,7 +57,7 @@ def put_back(
 
     `content` is a file's, and `mark` names the plan. A folder is made; its mode is given by `settle_mode` once its files are in
     it. A folder is removed only when nothing is in it. Without `sync` it is durable only after `os.sync`. With `now`, what the path held
-    when the plan was made, nothing else is replaced: between the plan and its end lies a crash, and perhaps a day's work of somebody.
+    when the plan was made, nothing else is replaced: between the plan and its end lies a crash, and perhaps a day's work of a person.
     """
     root = next((each for each in roots if inside(want.path, each)), None)
     if root is None:

@@ -17,7 +17,7 @@ _SYSTEM: Final = (
     "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
 )
 _FILE_POWERS: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
-"""What the superuser keeps: files that belong to somebody else, as in a mounted project, can still be worked on."""
+"""What the superuser keeps: files of other users, as in a mounted project, can still be worked on."""
 _DAEMONS: Final = (
     *(
         "/run/user",
@@ -38,13 +38,13 @@ _DAEMONS: Final = (
         "/var/snap/lxd",
     ),
 )
-"""Sockets of programs that would do something outside the walls for whoever connects."""
+"""Sockets of programs that would do something outside the walls for any program that connects."""
 _LAUNCH: Final = 'exec "$@" 9<"$0"'
 _LAUNCH_GRACEFULLY: Final = 'trap "" TERM; exec "$@" 9<"$0"'
 """SIGTERM is for the program alone: if bwrap took it, everything inside would end at once, without a goodbye."""
 _FIRST: Final = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
-"""The first process inside. When it ends the kernel ends all others before anybody outside is told; and unlike the first, the program
-that it starts can be ended by signals. What it would say about that itself is left out."""
+"""The first process inside. When it ends the kernel ends all others before its parent outside learns of it. Unlike the first, the
+program that it starts can be ended by signals. What it would say about that itself is left out."""
 
 
 def find() -> str:
@@ -103,7 +103,7 @@ class Bubblewrap:
             yield "--unshare-net"
         if self._user_namespace:
             yield "--unshare-user"
-        if os.geteuid() == 0:  # everybody else has no powers left after this anyway
+        if os.geteuid() == 0:  # other users have no powers left after this anyway
             yield from ("--cap-drop", "ALL")
             for power in _FILE_POWERS:
                 yield from ("--cap-add", power)

@@ -31,7 +31,7 @@ def git_ref(root: Path) -> str | None:
         handle = os.open(root / ".git" / "HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    try:  # a stranger's repository may have anything there
+    try:  # an untrusted repository may have anything there
         regular = stat.S_ISREG(os.fstat(handle).st_mode)
         head = os.read(handle, 4096).decode("utf-8", "replace").strip() if regular else ""
     except OSError:

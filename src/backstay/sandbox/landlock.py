@@ -154,7 +154,7 @@ class _Beneath(ctypes.Structure):
 
 
 class _Ruleset:
-    """A set of rules that the kernel holds. It is let go of when nobody can start a child with it any more."""
+    """A set of rules that the kernel holds. It is closed when no child can be started with it any more."""
 
     def __init__(self, attributes: _Attributes) -> None:
         size = 8 if abi() < 4 else 16 if abi() < 6 else 24

@@ -268,7 +268,7 @@ _OWN: Final = (".backstay", ".claude")
 _HOOKS: Final = ".git/hooks"
 """A folder that not every repository has. An empty one holds the place likewise."""
 _GITS: Final = (".git/config.worktree", ".git/info/attributes")
-"""Files that steer git beside its configuration: where that is sealed, an empty one that nobody may write holds the place."""
+"""Files that steer git beside its configuration: where that is sealed, an empty read-only one holds the place."""
 _LEVELS, _FOLDERS, _MOST = 3, 2000, 300
 """How far below a working folder, in how many folders, and how many sealed places are looked for: each is a mount at each command."""
 
@@ -389,7 +389,7 @@ def _hold_places(walls: Walls) -> Iterator[str]:
         own = _OWN if str(project_root(Path(root))) == root else ()
         for name in (*own, _HOOKS) if os.path.isdir(os.path.join(root, ".git")) else own:
             path = os.path.join(root, name)
-            with contextlib.suppress(OSError):  # nobody can make it, or it is no folder
+            with contextlib.suppress(OSError):  # it cannot be made, or it is no folder
                 try:
                     os.mkdir(path, 0o700)
                 except FileExistsError:

@@ -66,7 +66,7 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def available(self) -> bool:
-        """Return whether the scope can be kept. When it cannot, whoever asked for it must refuse to start programs."""
+        """Return whether the scope can be kept. When it cannot, the session must refuse to start programs."""
         return self.scope == "full" or self.backend != "none"
 
 
@@ -303,7 +303,7 @@ def _listen(yard: Path, stack: ExitStack) -> dict[str, tuple[int, Callable[[], b
         try:
             listener = stack.enter_context(socket.socket(family, kind))
             listener.bind(address)
-        except OSError:  # whoever cannot listen here has walls around already
+        except OSError:  # a process that cannot listen here is confined already
             found[name] = (0, lambda: False)
             continue
         listener.setblocking(False)

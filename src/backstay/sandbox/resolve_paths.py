@@ -24,7 +24,7 @@ from backstay.sandbox.plan import private_files
 from backstay.system.machine import SYSTEM
 
 MOST_FOUND: Final = 200
-"""Files that are named; where there are more, nobody could look through all."""
+"""Files that are named; where there are more, a person could not look through all."""
 MOST_DENIED: Final = 1000
 """The same of those that rules are about."""
 LARGEST: Final = 512 * 1024
@@ -282,7 +282,7 @@ def _begin_of(path: str, *, strict: bool = False) -> bytes:
 
 
 NOWHERE: Final = ""
-"""Where a path leads of which nobody can say where it leads. It lies in no folder, and no tool opens it.
+"""The target of a path that leads to an unknown place. It lies in no folder, and no tool opens it.
 
 It stands for loops of links, folders that may not be searched, names that no file can have or that are no text, and the links of
 `/proc/PID`, which lead every process elsewhere.

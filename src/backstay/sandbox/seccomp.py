@@ -27,7 +27,7 @@ def is_supported() -> bool:
 
 
 def assemble(sockets: Iterable[int], *, messages: bool = True) -> bytes:
-    """Assemble the filter that lets a program open only `sockets`; without `messages` also no memory or queues shared with other programs."""
+    """Assemble the filter that lets a program open only `sockets`, and without `messages` nothing shared with programs outside."""
     machine = _MACHINES[platform.machine()]
     parts = [_head(machine)]
     refused = _REFUSED if messages else (*_REFUSED, *_MESSAGES)

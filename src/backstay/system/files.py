@@ -21,10 +21,10 @@ def replace_file(
     durable: bool = True,
     partial: str = "",
 ) -> None:
-    """Put `content` at `path` in one step, over whatever is there. When that fails, the old file stays and nothing is left behind.
+    """Put `content` at `path` in one step, over what is there. When that fails, the old file stays and nothing is left behind.
 
     A link at `path` is replaced and not followed. `path` is below the open `folder`, where one is given. `partial` is the
-    name under which the new file grows: who holds a lock gives always the same, so that what a crash left goes with the next call.
+    name under which the new file grows: with a lock it is always the same, so that the next call removes what a crash left.
     """
     parent = os.path.dirname(path)
     unfinished = os.path.join(parent, partial or f".{secrets.token_hex(8)}.tmp")

@@ -1,4 +1,4 @@
-"""The tool `AskUserQuestion`: a question to the person. Whoever approves the call puts the answers into it."""
+"""The tool `AskUserQuestion`: questions to the person. The approval of the call carries the answers in its arguments."""
 
 from typing import Annotated
 

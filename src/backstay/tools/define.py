@@ -48,7 +48,7 @@ class _Crossing(Generic[T]):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         self._error = error
-        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended, and the call with it
             anyio.from_thread.run_sync(self._done.set, token=self._loop)
         return True
 
@@ -157,7 +157,7 @@ def tool(
     `effect` says what a second run would mean; `pure` tools may run side by side unless `concurrent` says no;
     `reconcilable` ones need `check`, an async function with the same parameters that returns the result, or None when
     the call did not happen. `asks` wants a person's yes for every call. `taints` says what its calls bring along: words of
-    strangers (`untrusted`), data that is nobody else's business (`private`), a way out (`outside`); where all three would meet in
+    strangers (`untrusted`), private data (`private`), a way out (`outside`); where all three would meet in
     a session, a person is asked.
 
     With `arguments`, a struct, the function takes all arguments as one parameter of that type: for names that Python does not allow,
@@ -237,7 +237,7 @@ def _refuse_contradictions(
             f"The tool {name!r} is reconcilable and has no check. Give `check=`, an async function that finds out."
         )
     if effect != "reconcilable" and check is not None:
-        raise UserError(f"The tool {name!r} has a check that nobody would call. Add `effect='reconcilable'`.")
+        raise UserError(f"The tool {name!r} has a check that would never be called. Add `effect='reconcilable'`.")
 
 
 def _parameters_of_check(name: str, parameters: Parameters, check: Check) -> Parameters:

@@ -254,7 +254,7 @@ def _either(hint: object, other: type) -> object:
 
 def _schema_of(arguments: type[msgspec.Struct], fields: list[inspect.Parameter], called: str) -> dict[str, object]:
     try:
-        msgspec.json.Decoder(arguments)  # finds unions that cannot be told apart, which the schema alone would accept
+        msgspec.json.Decoder(arguments)  # finds ambiguous unions, which the schema alone would accept
         (root,), kinds = msgspec.json.schema_components(
             (arguments,), ref_template="#/$defs/{name}", schema_hook=_any_value
         )

@@ -153,7 +153,7 @@ def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
     }
     by_place = {target.place: target for target in targets.values()}
     with ExitStack() as stack:
-        for place in sorted(by_place):  # everybody holds files in this order, so that nobody waits for each other
+        for place in sorted(by_place):  # every call holds files in this order, so that no two wait for each other
             plan.files[place] = _hold(stack, by_place[place], make=place in added)
         for section in sections:
             plan.include(section)

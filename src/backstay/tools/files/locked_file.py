@@ -1,8 +1,8 @@
-"""A file that is held for writing: nobody else of us changes it until it is let go.
+"""A file that is held for writing: no other tool call changes it until it is released.
 
 A new content replaces the old one in one step, on the handle of the folder: a reader sees the one or the other, also after a power loss.
 What is known of the file beside its content stays: mode, owner, extended attributes. A file with several names (hard links) is refused:
-replacing it would part the names, and writing into it would change files that nobody looked at.
+replacing it would part the names, and writing into it would change files that were not judged.
 """
 
 import errno
@@ -33,7 +33,7 @@ _UNSUPPORTED: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVA
 
 
 class _Turn:
-    """A lock that vanishes when nobody holds or awaits it."""
+    """A lock that vanishes when no thread holds or awaits it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -126,10 +126,10 @@ _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, e
 
 
 class Overtaken(Refused):
-    """Somebody who takes no lock changed the file meanwhile; nothing was done."""
+    """A program that takes no lock changed the file meanwhile; nothing was done."""
 
     def __init__(self, target: FileTarget) -> None:
-        super().__init__("changed", f"{target.shown!r} was changed by somebody else meanwhile. Read it again.")
+        super().__init__("changed", f"{target.shown!r} was changed by another program meanwhile. Read it again.")
 
 
 class Keepsake(Struct, frozen=True):
@@ -304,7 +304,7 @@ def _take_over(handle: int, model: Keepsake) -> None:
     """Give a new file the owner, the mode and the extended attributes of another, as far as we may."""
     mode = stat.S_IMODE(model.facts.st_mode)
     if not _give_owner(handle, model.facts.st_uid, model.facts.st_gid):
-        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # a program must not gain the rights of somebody else
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # a program must not gain the rights of another user
     os.fchmod(handle, mode)
     if not hasattr(os, "listxattr"):
         return

@@ -100,7 +100,7 @@ def target_of(context: Located, file_path: str) -> FileTarget:
         raise Refused("not_judged", f"{shown!r} was not looked at when this call was judged. Name it by its full path.")
     if not place.startswith("/") or "\0" in place:
         raise Refused(
-            "bad_path", f"Nobody can say where {shown!r} leads: its links form a loop, or a folder may not be searched."
+            "bad_path", f"It is unknown where {shown!r} leads: its links form a loop, or a folder may not be searched."
         )
     return FileTarget(shown, place, judged=True)
 

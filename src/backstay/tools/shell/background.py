@@ -48,7 +48,7 @@ class EndedCommand(Struct, frozen=True):
 
 
 OnExit = Callable[[EndedCommand], None]
-"""Is told of each command that ends, on the event loop that it was started from. It does not raise."""
+"""Takes each command that ends, on the event loop that it was started from. It does not raise."""
 
 
 class BackgroundShells:
@@ -210,7 +210,7 @@ class _Shell:
         if self.status is None:
             left = await end_group(self._started.group, self._started.run)
         else:
-            left = await end_run(self._started.run)  # the number of its group may be somebody else's by now
+            left = await end_run(self._started.run)  # the number of its group may be reused by now
         with anyio.move_on_after(KILL_S):
             await self._over.wait()
         return left
@@ -229,7 +229,7 @@ class _Shell:
             process.stdout.close()
             if descriptor is not None:
                 os.close(descriptor)
-        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended, and the session with it
             anyio.from_thread.run_sync(self._tell, process.returncode, on_exit, token=self._loop)
 
     def _read(self, output: int, descriptor: int | None) -> None:

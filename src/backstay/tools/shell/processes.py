@@ -1,6 +1,6 @@
-"""Processes that tools start: told from one another, stopped together, never outliving the program unseen.
+"""Processes that tools start: recognised, stopped together, never outliving the program unseen.
 
-Everything here asks `/proc`. Where there is none, a left-over group cannot be told from a stranger with the same
+Everything here asks `/proc`. Where there is none, a left-over group cannot be told from another one with the same
 number, and is left alone.
 """
 
@@ -38,7 +38,7 @@ LOST_CODE: Final = (
 )
 
 HOOK_VARIABLE: Final = "BACKSTAY_HOOK_EVENT"
-"""What every program of a hook is told: its moment."""
+"""The variable that holds the event of a hook, for its program."""
 
 _PROC: Final = Path("/proc")
 _PR_SET_PDEATHSIG: Final = 1
@@ -56,7 +56,7 @@ class Process(Struct, frozen=True):
 
     pid: int
     dead: bool
-    """A zombie: it has ended, and nobody has asked how."""
+    """A zombie: it has ended, and its exit code was not read."""
     group: int
     session: int
     started: int
@@ -98,8 +98,8 @@ def die_with_parent() -> Callable[[], None] | None:
 def prepare_program() -> Callable[[], None] | None:
     """Give a function for a new child to call before it becomes a program of a session: it dies when we do, and is marked for good.
 
-    The mark is a hard limit on file locks, which Linux keeps for each process and has not applied since version 2.4. Whatever the program
-    starts inherits it. Anybody may lower a hard limit, and nobody raise it without a capability that programs of the superuser lose here.
+    The mark is a hard limit on file locks, which Linux keeps for each process and has not applied since version 2.4. Everything that
+    the program starts inherits it. A hard limit can be lowered, and raised only with a capability that programs of the superuser lose here.
     Other variables, a group or session of its own, a parent that ended and the end of the session change nothing. Linux only.
     """
     die, prctl = die_with_parent(), _find_prctl()
@@ -143,7 +143,7 @@ def survivors(group: int) -> tuple[int, ...]:
 async def end_group(group: int, run: str = "") -> tuple[int, ...]:
     """Stop every process of a group: SIGTERM, two seconds, SIGKILL. Return those that even the kernel could not end.
 
-    Those that carry the word `run` are stopped with it, in whatever group or session they hide.
+    Those that carry the word `run` are stopped with it, in any group or session.
     """
     if await _press(group, run, signal.SIGTERM, GRACE_S) or await _press(group, run, signal.SIGKILL, KILL_S):
         return ()
@@ -193,9 +193,9 @@ def watchable(pid: int) -> int | None:
 async def stop_group(group: int, boot: str, started: int, call: str = "") -> bool:
     """Stop a group that an earlier process left behind; say whether it was still there.
 
-    A number that belongs to somebody else by now is left alone: the boot id must be this one, and the leader's start
+    A number that means another group by now is left alone: the boot id must be this one, and the leader's start
     time must match. When the leader is gone, a member that carries the variable of the call proves the group, since the
-    kernel gives the number to nobody else as long as a member lives.
+    kernel does not reuse the number as long as a member lives.
     """
     if not await anyio.to_thread.run_sync(is_left_running, group, boot, started, call):
         return False
@@ -222,7 +222,7 @@ async def stop_call(call: str) -> bool:
 async def stop_calls(calls: Collection[str]) -> bool:
     """Stop the processes of many calls as `stop_call` does, with one look at the machine instead of one for each call.
 
-    Then again until there is nobody new: one may leave its group after it was seen there.
+    Repeat that until no new one is found: a process may leave its group after it was seen there.
     """
     stopped: set[int] = set()
     while groups := await anyio.to_thread.run_sync(_groups_of, calls) - stopped:
@@ -242,7 +242,7 @@ def _find_prctl() -> Callable[[int, int], int] | None:
 
 async def _press(group: int, run: str, number: int, seconds: float) -> bool:
     """Signal a group and wait until it is gone; give up after `seconds`."""
-    quiet = not run  # who becomes another program at this very moment shows no word: one more look
+    quiet = not run  # a process that becomes another program just now shows no variables: look once more
     with anyio.move_on_after(seconds):
         while True:
             found = await anyio.to_thread.run_sync(_signal, group, run, number)
@@ -256,7 +256,7 @@ async def _press(group: int, run: str, number: int, seconds: float) -> bool:
 
 
 def _signal(group: int, run: str, number: int) -> tuple[int, ...]:
-    """Send a signal to a group and to the rest of its session; return those who were there. Signal 0 only looks."""
+    """Send a signal to a group and to the rest of its session; return their processes. Signal 0 only looks."""
     found = members(group, run)
     if number == 0:
         return found

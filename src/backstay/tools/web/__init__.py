@@ -1,1 +1,1 @@
-"""The web: pages as Markdown, and what search engines find. Whatever comes from here was written by strangers."""
+"""The web: pages as Markdown, and results of search engines. All of its text is untrusted."""

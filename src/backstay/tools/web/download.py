@@ -30,7 +30,7 @@ READING_S: Final = 60.0
 
 
 class Elsewhere(Struct, frozen=True):
-    """The page is said to be at another host, which nobody has judged yet."""
+    """The page is said to be at another host, which is not judged yet."""
 
     location: str
 
@@ -38,8 +38,8 @@ class Elsewhere(Struct, frozen=True):
 def normalise_url(url: str) -> str:
     """Return the address to request. Raise `Unfetched` when two readers could take `url` for different places.
 
-    `http` becomes `https`: a page that a stranger on the way can rewrite is worth no more than the stranger. There is no way back when
-    https fails; who means http names its port, as in `http://example.com:80/`.
+    `http` becomes `https`: a page that others on the way can rewrite cannot be trusted. There is no way back when
+    https fails; to use http, name its port, as in `http://example.com:80/`.
     """
     url = url.strip()
     split = _split(url)
@@ -68,7 +68,7 @@ async def fetch(clients: Clients, url: str) -> Page | Elsewhere:
         with anyio.move_on_after(READING_S):
             return await anyio.to_thread.run_sync(read_page, *came, left.is_set, abandon_on_cancel=True)
     finally:
-        left.set()  # the thread goes on by itself: it looks whether anybody still waits
+        left.set()  # the thread goes on by itself: it looks whether the caller still waits
     raise Unfetched("not_text", f"{url!r} cannot be read: making sense of it took more than {READING_S:g} seconds.")
 
 

@@ -19,11 +19,11 @@ TAIL: Final = 64
 STEPS: Final = 250_000
 """Tags, attributes and pieces of text that are looked at, so that a page made to take long does not."""
 LOOK: Final = 1000
-"""Steps after which it is asked again whether anybody still waits."""
+"""Steps between two looks at whether the caller still waits."""
 
 
 class Enough(Exception):
-    """The page has more parts than are looked at, or nobody waits for it any more."""
+    """The page has more parts than are looked at, or the caller is gone."""
 
 
 class BoundedParser(HTMLParser):
@@ -164,7 +164,7 @@ DEPTH: Final = 200
 ATTRIBUTES: Final = 100
 """Attributes of an element that are looked at."""
 LINK_CHARS: Final = 2000
-"""A longer address is no link that anybody could follow."""
+"""A longer address is no link that can be followed."""
 MAIN_CHARS: Final = 200
 """So much text makes a page's main part worth reading alone."""
 
@@ -179,7 +179,7 @@ class PageReader(Struct, frozen=True):
 def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False) -> PageReader:
     """Read a page. `url` completes its links. The time taken is proportional to the size of the page.
 
-    When `stopped` says so nobody waits for it any more, and it ends soon with what it has.
+    It ends soon, with what it has, once `stopped` says that the caller is gone.
     """
     reader = _Reader(url, noise=False, stopped=stopped)
     reader.read(html)
@@ -212,7 +212,7 @@ _ENDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "th": (frozenset(("td", "th")), frozenset(("tr", "table"))),
     "a": (frozenset(("a",)), frozenset(("td", "th", "li"))),
 }
-"""What a start tag ends although nobody said so, and how far up that is looked for."""
+"""Elements that a start tag ends without an end tag, and how far up they are looked for."""
 _NOTHING: Final = (frozenset[str](), frozenset[str]())
 _HIDDEN: Final = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])", re.I

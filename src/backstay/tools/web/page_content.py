@@ -25,7 +25,7 @@ EXPLANATION: Final = 2000
 def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bool] = lambda: False) -> Page:
     """Read a body that is no PDF. Raise `Unfetched("not_text")` when it cannot be read. Takes seconds at times: not for the event loop.
 
-    It ends soon when `stopped` says that nobody waits for it any more.
+    It ends soon once `stopped` says that the caller is gone.
     """
     said = content_type.partition(";")[0].strip().lower()
     if picture := image_type(body):
@@ -45,7 +45,7 @@ def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bo
 
 
 def is_pdf(body: bytes) -> bool:
-    """Return whether a body is a PDF, whatever its header says."""
+    """Return whether a body is a PDF; its header may say otherwise."""
     return body[:1024].lstrip().startswith(b"%PDF-")
 
 

@@ -1,4 +1,4 @@
-"""What the tools of the web need from outside. Layers keep them from knowing who plays these roles."""
+"""Roles that the web tools need filled from outside, and the values that they exchange."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -9,13 +9,13 @@ from msgspec import Struct
 from backstay.vocab.messages import InlineMedia
 
 if TYPE_CHECKING:
-    import httpx  # it takes a while to load: only who asks for a page does
+    import httpx  # it takes a while to load: only a request needs it
 
 Clients = Callable[[], "httpx.AsyncClient"]
 """Makes a client for one call. Its requests are judged: where they may not go it raises `EgressRefused`."""
 
 Summarise = Callable[[str, str], Awaitable[str]]
-"""Answers a question about a page: takes the page, framed, and the question. Whoever answers has no tools: the page may try to use them."""
+"""Answers a question about a page: takes the framed page and the question. The model that answers has no tools."""
 
 
 class Page(Struct, frozen=True):
@@ -38,7 +38,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchEngine(Protocol):
-    """Somebody who knows where things stand in the web."""
+    """A service that finds pages of the web."""
 
     @property
     def name(self) -> str:
