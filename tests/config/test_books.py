@@ -20,7 +20,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "grants.json": lambda data: GrantStore(data).here("/work"),
     "pins.json": lambda data: PinStore(data).drift("server", ()),
     "trust.json": lambda data: TrustStore(data).revoke("/work"),
-    "plugins/known_marketplaces.json": lambda data: KnownMarketplaces(data).known(),
+    "plugins/known_marketplaces.json": lambda data: KnownMarketplaces(data).read_known(),
     "plugins/installed_plugins.json": lambda data: InstalledPlugins(data).read(),
 }
 WRITERS: dict[str, str] = {

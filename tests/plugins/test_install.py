@@ -27,7 +27,7 @@ from backstay.plugins.install.sources import (
 )
 from backstay.plugins.installed import Installed, InstalledPlugins
 from backstay.plugins.load import Loaded, load_plugins
-from backstay.plugins.marketplace import MarketplaceBook
+from backstay.plugins.marketplace import KnownMarketplaces
 from backstay.plugins.tree import tree_digest
 from backstay.vocab.errors import EgressRefused, UserError
 from tests.plugins.host import Host, hosting
@@ -148,7 +148,7 @@ async def test_a_plugin_of_a_forgotten_marketplace_or_a_missing_one_is_named(tmp
     folder = marketplace(tmp_path / "m", {"name": "bare", "source": "./b"})
     with_entry = bare(folder / "b")
     assert with_entry.exists()
-    book = MarketplaceBook(data)
+    book = KnownMarketplaces(data)
     listed = await book.add(FolderSource(path=str(folder)), 1)
     async with staging(data, listed.entry("bare").source, entry=listed.entry("bare")) as staged:
         install(data, staged, scope="person", project="", at=1)
@@ -182,7 +182,7 @@ async def test_a_plugin_without_a_manifest_takes_what_its_marketplace_says(tmp_p
         "hooks": "./lib/h.json",
         "keywords": ["k"],
     }
-    listed = await MarketplaceBook(data).add(FolderSource(path=str(marketplace(tmp_path / "m", entry))), 1)
+    listed = await KnownMarketplaces(data).add(FolderSource(path=str(marketplace(tmp_path / "m", entry))), 1)
     async with staging(data, listed.entry("one").source, entry=listed.entry("one")) as staged:
         install(data, staged, scope="person", project="", at=1)
 
@@ -384,7 +384,7 @@ async def test_a_marketplace_at_an_address_reaches_its_own_host_and_no_other_pri
         listing = {"name": "acme", "owner": {"name": "A"}, "plugins": entries}
         source = UrlSource(url=host.put("/m.json", json.dumps(listing).encode(), "application/json"))
         data = tmp_path / "data"
-        listed = await MarketplaceBook(data).add(source, 1)
+        listed = await KnownMarketplaces(data).add(source, 1)
         reach = Reach.of_marketplace(source)
 
         async with staging(data, listed.entry("near").source, entry=listed.entry("near"), reach=reach) as staged:

@@ -18,7 +18,7 @@ from backstay.plugins.install.sources import (
     source_of,
 )
 from backstay.plugins.install.sources import EntrySource as Said
-from backstay.plugins.marketplace import DEFAULT, MarketplaceBook, read_marketplace, search
+from backstay.plugins.marketplace import DEFAULT, KnownMarketplaces, read_marketplace, search
 from backstay.vocab.errors import UserError
 from tests.plugins.shop import marketplace, plugin, repository, tarred, write
 
@@ -117,15 +117,15 @@ async def test_a_marketplace_is_added_listed_updated_and_removed(tmp_path: Path,
         "git": GitSource(url=f"file://{folder}"),
         "archive": ArchiveSource(url=str(tarred(folder, tmp_path / "m.tgz", "acme-1.0"))),
     }
-    book = MarketplaceBook(tmp_path / "data")
-    assert list(book.known()) == [DEFAULT] == [book.default]  # known from the start; nothing of it is fetched
-    assert not book.known()[DEFAULT].fetched
+    book = KnownMarketplaces(tmp_path / "data")
+    assert list(book.read_known()) == [DEFAULT] == [book.default]  # known from the start; nothing of it is fetched
+    assert not book.read_known()[DEFAULT].fetched
     assert book.read_all() == ((), ())
 
     added = await book.add(sources[kind], 5)
 
     assert added.name == "acme"
-    known = book.known()["acme"]
+    known = book.read_known()["acme"]
     assert (known.source, known.commit, known.added, known.updated) == (sources[kind], commit, 5, 5)
     assert [each.name for each in book.read_all()[0][0].entries] == ["reviewer", "bare", "far"]
     marketplace(folder, ENTRY)
@@ -136,7 +136,7 @@ async def test_a_marketplace_is_added_listed_updated_and_removed(tmp_path: Path,
     assert len((await book.update("acme", 9)).entries) == 1
     assert book.remove("acme")
     assert not book.remove("acme")
-    assert "acme" not in book.known()
+    assert "acme" not in book.read_known()
     assert not (tmp_path / "data/plugins/marketplaces/acme").exists()
     assert folder.exists()
     assert os.listdir(tmp_path / "data/plugins/staging") == []
@@ -145,7 +145,7 @@ async def test_a_marketplace_is_added_listed_updated_and_removed(tmp_path: Path,
 async def test_a_failed_update_keeps_what_was_there_and_a_name_is_not_taken_over(tmp_path: Path) -> None:
     folder = full(tmp_path / "m")
     repository(folder)
-    book = MarketplaceBook(tmp_path / "data")
+    book = KnownMarketplaces(tmp_path / "data")
     await book.add(GitSource(url=f"file://{folder}"), 1)
     write(folder, {".claude-plugin/marketplace.json": "{"})
     repository(folder)
@@ -170,7 +170,7 @@ async def test_links_that_lead_out_of_a_marketplace_are_not_fetched(tmp_path: Pa
     (folder / "gone").symlink_to("nowhere")
     repository(folder)
 
-    await MarketplaceBook(tmp_path / "data").add(GitSource(url=f"file://{folder}"), 1)
+    await KnownMarketplaces(tmp_path / "data").add(GitSource(url=f"file://{folder}"), 1)
 
     kept = tmp_path / "data/plugins/marketplaces/acme"
     assert (kept / "plugins/reviewer").is_dir()
@@ -183,13 +183,13 @@ def test_a_damaged_book_is_refused_and_one_of_others_is_not_believed(tmp_path: P
     book = write(tmp_path, {"plugins/known_marketplaces.json": "{"}) / "plugins/known_marketplaces.json"
     book.chmod(0o600)
     with pytest.raises(UserError, match="is damaged"):
-        MarketplaceBook(tmp_path).known()
+        KnownMarketplaces(tmp_path).read_known()
     book.write_text('{"marketplaces": {"../x": {"source": {"source": "folder", "path": "/"}}}}')
     with pytest.raises(UserError, match="cannot name a marketplace"):
-        MarketplaceBook(tmp_path).known()
+        KnownMarketplaces(tmp_path).read_known()
     book.chmod(0o666)
     with pytest.raises(UserError, match="Other users can write"):
-        MarketplaceBook(tmp_path).known()
+        KnownMarketplaces(tmp_path).read_known()
 
 
 def test_sources_are_what_a_person_means_by_them(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def list_marketplaces(cwd: Path, as_json: bool) -> int:
     listed, problems = plugins.marketplaces.read_all()
     sizes = {each.name: len(each.entries) for each in listed}
     default = plugins.marketplaces.default
-    rows = [_marketplace(name, known, sizes, default) for name, known in sorted(plugins.known().items())]
+    rows = [_marketplace(name, known, sizes, default) for name, known in sorted(plugins.list_marketplaces().items())]
     rows += [
         {"name": name, "source": str(source), "state": "held back", "plugins": 0, "default": False, "commit": ""}
         for name, source in marketplaces_held_back(plugins.place)
@@ -102,7 +102,7 @@ def update_marketplaces(cwd: Path, names: tuple[str, ...], as_json: bool) -> int
     async def work() -> int:
         plugins = opened(cwd)
         code, found = 0, []
-        for name in names or tuple(plugins.marketplaces.known()):
+        for name in names or tuple(plugins.marketplaces.read_known()):
             try:
                 found.append(await plugins.marketplaces.update(name, SystemClock().now()))
             except UserError as exc:

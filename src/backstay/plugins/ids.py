@@ -1,4 +1,4 @@
-"""What plugins and marketplaces are called. A name becomes part of a path, so it is checked before anything else is done with it."""
+"""Names and versions of plugins and marketplaces. A name becomes part of a path, so it is checked before anything else."""
 
 import re
 from typing import Final, Literal, NamedTuple
@@ -6,13 +6,13 @@ from typing import Final, Literal, NamedTuple
 from backstay.vocab.errors import UserError
 
 DIRECT: Final = "direct"
-"""The marketplace of what was installed without one: from a folder, a repository, an archive or a package index."""
+"""The marketplace of plugins that were installed without one: from a folder, a repository or an archive."""
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _VERSION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+-]{0,62}[A-Za-z0-9])?")
 
 
 class PluginId(NamedTuple):
-    """A plugin's name and where it comes from, written `name@marketplace`."""
+    """A plugin's name and its marketplace, written `name@marketplace`."""
 
     name: str
     marketplace: str
@@ -49,7 +49,7 @@ def check_version(text: str, name: str) -> str:
 
 
 Order = Literal["newer", "older", "same", "other"]
-"""`other`: at least one of them is no version, such as the name of a commit, so nobody can tell."""
+"""`other`: at least one of them is no version, such as the name of a commit, so it cannot be told."""
 _SEMANTIC_VERSION: Final = re.compile(
     r"v?(?P<release>\d+(?:\.\d+)*)"
     r"(?:-(?P<before>[0-9A-Za-z.-]+)|[._]?(?P<marked>(?:a|b|c|rc|alpha|beta|pre|preview|dev|post)[.-]?\d*(?:\.dev\d+)?))?"
@@ -60,7 +60,7 @@ _Key = tuple[tuple[int, ...], bool, bool, tuple[tuple[int, int, str], ...]]
 
 
 def compare(version: str, than: str) -> Order:
-    """How `version` stands to another one."""
+    """Compare `version` with another one."""
     if version == than:
         return "same"
     one, two = version_key(version), version_key(than)
@@ -70,7 +70,7 @@ def compare(version: str, than: str) -> Order:
 
 
 def version_key(text: str) -> _Key | None:
-    """Something that sorts as versions do; None for a text that is no version.
+    """Return a key that sorts as versions do; None for a text that is no version.
 
     What comes before a release (`1.0-rc.1`, `1.0b2`) sorts before it, `1.0.post1` after it. What stands behind a `+` does not count.
     """

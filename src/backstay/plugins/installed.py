@@ -1,4 +1,4 @@
-"""The book of what is installed: `installed_plugins.json`, with the version and the hash that each plugin is pinned to."""
+"""What is installed, in `installed_plugins.json` with the pinned version and hash of each plugin; and what settings say about plugins."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,18 +19,18 @@ Scope = Literal["person", "project"]
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One plugin that is installed."""
+    """One installed plugin."""
 
     version: str
     sha256: str
-    """Over every file of it, as it was when the person said yes."""
+    """Over all of its files, as they were when the person agreed."""
     source: Source
     scope: Scope = "person"
     project: str = ""
-    """The root of the project that it is for; empty for the person's own."""
+    """The root of its project; empty for the person's own."""
     commit: str = ""
     at: int = 0
-    """When, in microseconds since 1970."""
+    """The time of the installation, in microseconds since 1970."""
 
 
 class _InstalledFile(msgspec.Struct, kw_only=True):
@@ -45,7 +45,7 @@ class _InstalledFile(msgspec.Struct, kw_only=True):
 
 
 class InstalledPlugins:
-    """What is installed on this machine, in one file of the data folder."""
+    """The plugins that are installed on this machine, in one file of the data folder."""
 
     def __init__(self, data: Path) -> None:
         self.folder = data / "plugins"
@@ -53,18 +53,18 @@ class InstalledPlugins:
         self._book = Book(path, _InstalledFile, "install your plugins", person=action)
 
     def read(self) -> dict[PluginId, tuple[Installed, ...]]:
-        """Everything that is installed. Raise `UserError` when the book cannot be believed."""
+        """Return everything that is installed. Raise `UserError` when the file cannot be trusted."""
         return {PluginId.parse(name): records for name, records in self._book.read().plugins.items()}
 
     def place(self, plugin: PluginId, version: str) -> Path:
-        """Where the files of a plugin are, or will be."""
+        """Return the folder of a plugin's files, there or not."""
         folder = (
             self.folder / "cache" / check_name(plugin.marketplace, "marketplace") / check_name(plugin.name, "plugin")
         )
         return folder / check_version(version, plugin.name)
 
     def add(self, plugin: PluginId, record: Installed) -> None:
-        """Write down that a plugin is installed, in place of what was there for the same scope and project.
+        """Record an installed plugin, in place of the one of the same scope and project.
 
         Others that have the same version share its files, so they are pinned to them too.
         """
@@ -74,7 +74,7 @@ class InstalledPlugins:
             book.plugins[str(plugin)] = (*kept, record)
 
     def remove(self, plugin: PluginId, scope: Scope, project: str) -> tuple[Installed, ...]:
-        """Forget a plugin of one scope; return what was forgotten."""
+        """Remove the records of a plugin in one scope; return them."""
         with self._book.changing() as book:
             records = book.plugins.pop(str(plugin), ())
             gone = tuple(
@@ -86,7 +86,7 @@ class InstalledPlugins:
 
 
 def find_installed(installed: Mapping[PluginId, tuple[Installed, ...]], text: str) -> PluginId:
-    """The installed plugin that `name` or `name@marketplace` means. Raise `UserError` when there is none, or more than one."""
+    """Return the installed plugin that `name` or `name@marketplace` means. Raise `UserError` when there is none, or more than one."""
     if "@" in text:
         wanted = PluginId.parse(text)
         if wanted in installed:
@@ -107,28 +107,28 @@ def _same_place(one: Installed, other: Installed) -> bool:
 ENABLED: Final = "enabledPlugins"
 MARKETPLACES: Final = "extraKnownMarketplaces"
 _ABOVE: Final = ("managed", "flag")
-"""Whose word goes before that of the workspace."""
+"""Sources that go before the workspace."""
 
 
 class Enabling(Struct, frozen=True, kw_only=True):
-    """What the settings files say about plugins."""
+    """The settings about plugins."""
 
     enabled: Mapping[str, bool] = field(default_factory=dict)
-    """What counts without the workspace."""
+    """Plugins switched on or off without the workspace."""
     of_project: Mapping[str, bool] = field(default_factory=dict)
-    """What the workspace's files say. It counts over `enabled` when the workspace is trusted, and not at all otherwise."""
+    """Plugins switched on or off by the workspace. They count over `enabled` when it is trusted, and not at all otherwise."""
     marketplaces: Mapping[str, Source] = field(default_factory=dict)
-    """Marketplaces that the person's files name."""
+    """Marketplaces of the person's settings."""
     project_marketplaces: Mapping[str, Source] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     def counts(self, *, trusted: bool) -> dict[str, bool]:
-        """What is on and what is off."""
+        """Return which plugins are on and which are off."""
         return {**self.enabled, **self.of_project} if trusted else dict(self.enabled)
 
 
 def read_enabling(files: Sequence[LayerFile]) -> Enabling:
-    """Read both sections of settings files that are in order, highest first. Nothing raises: what is wrong is a problem with its place.
+    """Read both sections of valid settings files, highest first. Errors become problems with their place.
 
     The person's settings for another program are left out: its plugins are not installed here.
     """

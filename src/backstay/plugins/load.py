@@ -1,4 +1,4 @@
-"""Loads the plugins that are switched on: each as it was when the person installed it, or not at all."""
+"""Load the plugins that are switched on: each as it was installed, or not at all."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -13,7 +13,7 @@ from backstay.config.locations import config_dir, data_folder
 from backstay.plugins.ids import DIRECT, PluginId, compare
 from backstay.plugins.install.sources import Source
 from backstay.plugins.installed import Enabling, Installed, InstalledPlugins, find_installed, read_enabling
-from backstay.plugins.marketplace import KnownMarketplaces, known_with
+from backstay.plugins.marketplace import KnownMarketplaces, merge_known
 from backstay.plugins.plugin import Plugin, read_plugin
 from backstay.plugins.tree import tree_digest
 from backstay.sandbox.folders import project_root
@@ -27,9 +27,9 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
     plugins: tuple[Plugin, ...] = ()
     problems: tuple[str, ...] = ()
-    """Why a plugin that is switched on is not there, and what of one is left out."""
+    """Why an enabled plugin is not loaded, and what of a plugin is left out."""
     held_back: tuple[str, ...] = field(default=())
-    """What the workspace switches on or off, and what does not count before it is trusted."""
+    """Plugins that the workspace would switch on or off once it is trusted."""
 
 
 def load_plugins(
@@ -41,7 +41,7 @@ def load_plugins(
     of_project: Mapping[str, bool] = _NOTHING,
     project: str = "",
 ) -> Loaded:
-    """Load what is switched on. Runs nothing and never raises: what is wrong with one plugin hides no other.
+    """Load the enabled plugins. Runs nothing and never raises: an error in one plugin hides no other.
 
     `enabled` and `of_project` are those of `Enabling`; `project` is the root of the project. A plugin of a marketplace that is not among
     `known_marketplaces` (None: not looked at), or whose files are not what was installed, is not loaded, and named.
@@ -57,7 +57,7 @@ def load_plugins(
         return Loaded(problems=(str(exc),), held_back=held)
     plugins: list[Plugin] = []
     problems: list[str] = []
-    for plugin, name in _switched_on(wanted, installed, problems):
+    for plugin, name in _find_enabled(wanted, installed, problems):
         try:
             _require_known(plugin, known_marketplaces)
             found = _load(plugin, installed[plugin], book, project)
@@ -70,7 +70,7 @@ def load_plugins(
 
 
 def applicable(records: Collection[Installed], project: str) -> Installed | None:
-    """The one that counts in a project: its own before the person's, and of several the newest version."""
+    """Return the record that counts in a project: its own before the person's, and of several the newest version."""
     found: Installed | None = None
     for record in records:
         if record.scope == "project" and record.project != project:
@@ -86,10 +86,10 @@ def _goes_before(record: Installed, other: Installed) -> bool:
     return compare(record.version, other.version) == "newer"
 
 
-def _switched_on(
+def _find_enabled(
     wanted: Mapping[str, bool], installed: Mapping[PluginId, tuple[Installed, ...]], problems: list[str]
 ) -> Iterator[tuple[PluginId, str]]:
-    """What is on, each once. A name alone means the installed plugin of that name; a whole name that is off goes before it."""
+    """Yield the enabled plugins, each once. A bare name means the installed plugin of that name; a disabled `name@marketplace` wins."""
     seen: set[PluginId] = set()
     for name, on in wanted.items():
         if not on:
@@ -135,11 +135,11 @@ def _load(plugin: PluginId, records: Collection[Installed], book: InstalledPlugi
 
 
 class PluginPlace(Struct, frozen=True, kw_only=True):
-    """Where plugins are kept, and what the settings there say about them."""
+    """The folders and settings of plugins for one project."""
 
     data: Path
     settings: Path
-    """The person's own file."""
+    """The person's own settings file."""
     project: Path
     """The root of the project."""
     enabling: Enabling
@@ -147,7 +147,7 @@ class PluginPlace(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, layered: Layered, cwd: Path, environment: Mapping[str, str] = os.environ) -> "PluginPlace":
-        """The place of a run whose settings were read already."""
+        """Return the place of a run whose settings were read already."""
         return cls(
             data=data_folder(environment),
             settings=config_dir(environment) / "settings.json",
@@ -157,12 +157,12 @@ class PluginPlace(Struct, frozen=True, kw_only=True):
         )
 
     def load(self) -> Loaded:
-        """The plugins that are switched on here. Fast when there are none."""
+        """Load the plugins that are switched on here. Fast when there are none."""
         if not self.enabling.enabled and not self.enabling.of_project:
             return Loaded(problems=self.enabling.problems)
         problems = list(self.enabling.problems)
         try:
-            known: Collection[str] = known_with(KnownMarketplaces(self.data), self.marketplaces())
+            known: Collection[str] = merge_known(KnownMarketplaces(self.data), self.marketplaces())
         except UserError as exc:  # then none is known: what comes from one is not loaded
             problems.append(str(exc))
             known = self.marketplaces()
@@ -177,6 +177,6 @@ class PluginPlace(Struct, frozen=True, kw_only=True):
         return Loaded(plugins=found.plugins, problems=(*problems, *found.problems), held_back=found.held_back)
 
     def marketplaces(self) -> dict[str, Source]:
-        """The marketplaces that the settings name; those of the workspace only when it is trusted."""
+        """Return the marketplaces of the settings; those of the workspace only when it is trusted."""
         brought = self.enabling.project_marketplaces if self.trusted else {}
         return {**brought, **self.enabling.marketplaces}

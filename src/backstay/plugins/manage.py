@@ -1,4 +1,4 @@
-"""Everything that can be done with plugins in one place: what the command line, and a command in a session, are made of."""
+"""Manage plugins: list, install, update, uninstall and switch them. The command line is made of this."""
 
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -17,12 +17,12 @@ from backstay.plugins.install.install import Staged, install, staging, uninstall
 from backstay.plugins.install.sources import ARCHIVES, Source, source_of
 from backstay.plugins.installed import ENABLED, Installed, InstalledPlugins, Scope, find_installed
 from backstay.plugins.load import PluginPlace, applicable, load_plugins
-from backstay.plugins.marketplace import KnownMarketplace, Marketplace, MarketplaceBook, MarketplaceEntry, known_with
+from backstay.plugins.marketplace import KnownMarketplace, KnownMarketplaces, Marketplace, MarketplaceEntry, merge_known
 from backstay.ports import Clock
 from backstay.vocab.errors import UserError
 
 SETTINGS: Final = ".backstay/settings.json"
-"""Where a project says which plugins it has."""
+"""The file in which a project names its plugins."""
 PluginState = Literal["on", "off", "held back", "not loaded", "not installed"]
 
 
@@ -42,7 +42,7 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plugins:
-    """What a person does with plugins, in the folder that they work in."""
+    """The plugins of one person in one working folder."""
 
     def __init__(self, cwd: Path, clock: Clock, environment: Mapping[str, str] = os.environ) -> None:
         self._cwd = cwd.expanduser().absolute()
@@ -50,11 +50,11 @@ class Plugins:
         self._environment = environment
         self._layered = read_layers(self._cwd, environment=environment)
         self.place = PluginPlace.of(self._layered, self._cwd, environment)
-        self.marketplaces = MarketplaceBook(self.place.data)
+        self.marketplaces = KnownMarketplaces(self.place.data)
         self.installed = InstalledPlugins(self.place.data)
 
     def rows(self) -> tuple[PluginRow, ...]:
-        """Every plugin that is installed or switched on, and what becomes of it here."""
+        """Return every plugin that is installed or switched on, with its state here."""
         installed = self.installed.read()
         rows = [self._row(plugin, records) for plugin, records in installed.items()]
         wanted = self.place.enabling.counts(trusted=self.place.trusted)
@@ -71,7 +71,7 @@ class Plugins:
 
     @asynccontextmanager
     async def staging(self, text: str) -> AsyncIterator[Staged]:
-        """Fetch what `text` means and look at it: `name`, `name@marketplace`, or a source. Raise `UserError` when it cannot be had."""
+        """Fetch and inspect the plugin that `text` means: `name`, `name@marketplace`, or a source. Raise `UserError` if that fails."""
         if _is_name(text):
             entry, known = await self._entry(text)
             reach = Reach.of_marketplace(known.source)
@@ -98,14 +98,14 @@ class Plugins:
             yield staged
 
     def here(self) -> Iterator[tuple[PluginId, Installed]]:
-        """What is installed for the person or for this project."""
+        """Yield the plugins installed for the person or for this project."""
         for plugin, records in self.installed.read().items():
             found = applicable(records, str(self.place.project))
             if found is not None:
                 yield plugin, found
 
     def record(self, plugin: PluginId) -> Installed:
-        """What is installed of a plugin here. Raise `UserError` when nothing is."""
+        """Return the record of a plugin installed here. Raise `UserError` when there is none."""
         found = applicable(self.installed.read().get(plugin, ()), str(self.place.project))
         if found is None:
             raise UserError(f"The plugin {str(plugin)!r} is not installed here.")
@@ -120,7 +120,7 @@ class Plugins:
         return record
 
     def uninstall(self, text: str, scope: Scope) -> PluginId:
-        """Remove a plugin of one scope, and its word in that scope's settings. Raise `UserError` when it is not installed there."""
+        """Remove a plugin of one scope, and its entry in that scope's settings. Raise `UserError` when it is not installed there."""
         plugin = find_installed(self.installed.read(), text)
         if not uninstall(self.place.data, plugin, scope=scope, project=str(self.place.project)):
             raise UserError(f"The plugin {str(plugin)!r} is not installed for this {scope}. Say --scope.")
@@ -128,7 +128,7 @@ class Plugins:
         return plugin
 
     def switch(self, plugin: str, on: bool | None, scope: Scope) -> Path:
-        """Write into the settings of a scope that a plugin is on or off; None takes the word back. Return the file."""
+        """Write into the settings of a scope that a plugin is on or off; None removes the entry. Return the file."""
         path = self.place.settings if scope == "person" else self.place.project / SETTINGS
         root, keys = None if scope == "person" else self.place.project, (ENABLED, plugin)
         if on is None:
@@ -144,19 +144,19 @@ class Plugins:
         return path
 
     def find(self, text: str) -> PluginId:
-        """The installed plugin that is meant. Raise `UserError` when there is none, or more than one."""
+        """Return the installed plugin that is meant. Raise `UserError` when there is none, or more than one."""
         return find_installed(self.installed.read(), text)
 
-    def known(self) -> dict[str, KnownMarketplace]:
-        """The marketplaces that can be named: those of the book, and of settings that count."""
-        return known_with(self.marketplaces, self.place.marketplaces())
+    def list_marketplaces(self) -> dict[str, KnownMarketplace]:
+        """Return the known marketplaces: stored ones, and those of settings that count."""
+        return merge_known(self.marketplaces, self.place.marketplaces())
 
     async def _entry(self, text: str) -> tuple[MarketplaceEntry, KnownMarketplace]:
         name, _, wanted = text.partition("@")
         check_name(name, "plugin")
         if wanted:
-            found = await self._listed(wanted)
-            return found.entry(name), self.known()[wanted]
+            found = await self._fetch_list(wanted)
+            return found.entry(name), self.list_marketplaces()[wanted]
         hits: list[MarketplaceEntry] = []
         for each in sorted(self.marketplaces.read_all()[0], key=lambda one: one.name != self.marketplaces.default):
             hits += (entry for entry in each.entries if entry.name == name)
@@ -168,11 +168,11 @@ class Plugins:
         if len(hits) > 1 and hits[0].marketplace != self.marketplaces.default:
             options = ", ".join(f"{name}@{hit.marketplace}" for hit in hits)
             raise UserError(f"More than one marketplace has {name!r}. Name one of {options}.")
-        return hits[0], self.known()[hits[0].marketplace]
+        return hits[0], self.list_marketplaces()[hits[0].marketplace]
 
-    async def _listed(self, name: str) -> Marketplace:
-        """The list of a marketplace, fetched when it is not here yet."""
-        known = self.known().get(name)
+    async def _fetch_list(self, name: str) -> Marketplace:
+        """Return the list of a marketplace, fetched when it is not here yet."""
+        known = self.list_marketplaces().get(name)
         if known is None and name in self.place.enabling.project_marketplaces:
             raise UserError(
                 f"The marketplace {name!r} comes with this workspace, which is not trusted. See `backstay trust`."
@@ -181,7 +181,7 @@ class Plugins:
             raise UserError(
                 f"There is no marketplace {name!r}. `backstay plugins marketplace list` shows what there is."
             )
-        if name not in self.marketplaces.known():
+        if name not in self.marketplaces.read_known():
             return await self.marketplaces.add(known.source, self._clock.now(), name=name)
         return (
             self.marketplaces.read(name) if known.fetched else await self.marketplaces.update(name, self._clock.now())
@@ -211,9 +211,9 @@ class Plugins:
         )
 
     def _outcome(self, plugin: PluginId, on: bool) -> tuple[PluginState, str, tuple[str, ...]]:
-        """What really becomes of an installed plugin when it is loaded, what it says of itself, and what is wrong with it."""
+        """Load an installed plugin; return its state, its description, and its problems."""
         loaded = load_plugins(
-            {str(plugin): True}, self.known().keys(), self.place.data, True, project=str(self.place.project)
+            {str(plugin): True}, self.list_marketplaces().keys(), self.place.data, True, project=str(self.place.project)
         )
         about = next((each.manifest.description for each in loaded.plugins), "")
         if on:
@@ -225,13 +225,13 @@ class Plugins:
 
 
 def marketplaces_held_back(place: PluginPlace) -> Iterator[tuple[str, Source]]:
-    """The marketplaces that a workspace names and that do not count before it is trusted."""
+    """Yield the marketplaces of an untrusted workspace, which do not count."""
     if not place.trusted:
         yield from place.enabling.project_marketplaces.items()
 
 
 def _is_name(text: str) -> bool:
-    """Whether a plugin of a marketplace is meant: `name` or `name@marketplace`. A folder is written with `./` in front of it.
+    """Return whether a plugin of a marketplace is meant: `name` or `name@marketplace`. A folder is written with `./` in front.
 
     So nothing that lies in a workspace can stand in for what was meant.
     """

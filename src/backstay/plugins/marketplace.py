@@ -1,4 +1,4 @@
-"""A marketplace: a list of plugins in `.claude-plugin/marketplace.json`, and where each of them comes from."""
+"""Marketplaces: lists of plugins in `.claude-plugin/marketplace.json`, read, searched, fetched and kept."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from backstay.plugins.install.sources import (
     UrlSource,
     entry_source,
 )
-from backstay.plugins.plugin import COMPONENTS, OURS, author_of, contained, is_inside, read_object
+from backstay.plugins.plugin import COMPONENTS, OURS, author_of, is_inside, read_object, resolve_inside
 from backstay.plugins.tree import TreeLimits, copy_tree, remove_tree
 from backstay.system.files import make_folder
 from backstay.vocab.errors import UserError
@@ -46,13 +46,13 @@ class MarketplaceEntry(Struct, frozen=True, kw_only=True):
     """Its keywords and tags."""
     category: str = ""
     strict: bool = True
-    """Whether the plugin's own manifest is the whole truth about it."""
+    """Whether the plugin's own manifest is complete."""
     parts: Mapping[str, object] = field(default_factory=dict)
-    """What the marketplace says of the plugin's parts, as it stands there: fills the gaps of its manifest."""
+    """Parts of the plugin as the marketplace describes them; they fill gaps of its manifest."""
 
 
 class Marketplace(Struct, frozen=True, kw_only=True):
-    """A marketplace's file, read. What is wrong with one entry hides no other."""
+    """A marketplace's file, read. An error in one entry hides no other."""
 
     name: str
     owner: str
@@ -63,7 +63,7 @@ class Marketplace(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
     def entry(self, name: str) -> MarketplaceEntry:
-        """The plugin of that name. Raise `UserError` when it has none."""
+        """Return the plugin of that name. Raise `UserError` when there is none."""
         for each in self.entries:
             if each.name == name:
                 return each
@@ -78,18 +78,19 @@ def read_marketplace(folder: Path, *, name: str = "", local: bool = True) -> Mar
     if not is_inside(folder, folder / PLACE):
         raise UserError(f"{PLACE} in {str(folder)!r} leads out of it by a link and is refused.")
     reader = read_object(folder / PLACE)
-    said = reader.members(reader.text.content, ())
-    if "name" not in said or "plugins" not in said:
-        raise UserError(f"{reader.text.path}:1: {'plugins' if 'name' in said else 'name'}: It is required.")
-    own = check_name(reader.convert(said["name"], str, ("name",)), "marketplace")
+    members = reader.members(reader.text.content, ())
+    if "name" not in members or "plugins" not in members:
+        raise UserError(f"{reader.text.path}:1: {'plugins' if 'name' in members else 'name'}: It is required.")
+    own = check_name(reader.convert(members["name"], str, ("name",)), "marketplace")
     problems: list[str] = []
-    entries = tuple(_Entries(reader, folder, name or own, _root(reader, said), local, problems))
+    entries = tuple(_Entries(reader, folder, name or own, _root(reader, members), local, problems))
     return Marketplace(
         name=name or own,
-        owner=_owner(reader, said),
+        owner=_owner(reader, members),
         folder=folder,
-        description=reader.value_or(said, "description", str, "") or _metadata(reader, said).get("description", ""),
-        version=reader.value_or(said, "version", str, "") or _metadata(reader, said).get("version", ""),
+        description=reader.value_or(members, "description", str, "")
+        or _metadata(reader, members).get("description", ""),
+        version=reader.value_or(members, "version", str, "") or _metadata(reader, members).get("version", ""),
         entries=entries,
         problems=tuple(problems),
     )
@@ -98,7 +99,7 @@ def read_marketplace(folder: Path, *, name: str = "", local: bool = True) -> Mar
 def search(
     marketplaces: Sequence[Marketplace], words: str = "", *, keyword: str = "", category: str = ""
 ) -> tuple[MarketplaceEntry, ...]:
-    """The plugins that fit: all of `words` stand in name, description or keywords; `keyword` and `category` are whole ones.
+    """Return the plugins that fit: all of `words` stand in name, description or keywords; `keyword` and `category` match whole.
 
     Those whose name begins with the words come first.
     """
@@ -127,7 +128,7 @@ def _rank(entry: MarketplaceEntry, words: Sequence[str]) -> int:
 
 
 class _Entries:
-    """Reads the entries of one file, one by one."""
+    """Reads the entries of one file."""
 
     def __init__(
         self, reader: JsonReader, folder: Path, marketplace: str, root: str, local: bool, problems: list[str]
@@ -140,8 +141,8 @@ class _Entries:
         self._problems = problems
 
     def __iter__(self) -> Iterator[MarketplaceEntry]:
-        said = self._reader.members(self._reader.text.content, ())
-        raws = self._reader.convert(said["plugins"], list[Raw], ("plugins",))
+        members = self._reader.members(self._reader.text.content, ())
+        raws = self._reader.convert(members["plugins"], list[Raw], ("plugins",))
         if len(raws) > MOST_ENTRIES:
             self._problems.append(f"{self._reader.text.path}: Only the first {MOST_ENTRIES:,} plugins are read.")
         seen: set[str] = set()
@@ -160,68 +161,72 @@ class _Entries:
 
     def _entry(self, raw: Raw, where: tuple[str, ...]) -> MarketplaceEntry:
         reader = self._reader
-        said = reader.members(raw, where)
-        if "name" not in said or "source" not in said:
-            raise UserError(f"It has no {'source' if 'name' in said else 'name'}.")
-        keywords: tuple[str, ...] = reader.value_or(said, "keywords", tuple[str, ...], ())
-        tags: tuple[str, ...] = reader.value_or(said, "tags", tuple[str, ...], ())
+        members = reader.members(raw, where)
+        if "name" not in members or "source" not in members:
+            raise UserError(f"It has no {'source' if 'name' in members else 'name'}.")
+        keywords: tuple[str, ...] = reader.value_or(members, "keywords", tuple[str, ...], ())
+        tags: tuple[str, ...] = reader.value_or(members, "tags", tuple[str, ...], ())
         return MarketplaceEntry(
-            name=check_name(reader.convert(said["name"], str, (*where, "name")), "plugin"),
-            source=self._source(said["source"], where),
+            name=check_name(reader.convert(members["name"], str, (*where, "name")), "plugin"),
+            source=self._source(members["source"], where),
             marketplace=self._marketplace,
-            version=reader.value_or(said, "version", str, ""),
-            description=reader.value_or(said, "description", str, ""),
-            author=author_of(reader, said),
+            version=reader.value_or(members, "version", str, ""),
+            description=reader.value_or(members, "description", str, ""),
+            author=author_of(reader, members),
             keywords=tuple(dict.fromkeys((*keywords, *tags))),
-            category=reader.value_or(said, "category", str, ""),
-            strict=reader.value_or(said, "strict", bool, True),
-            parts={key: reader.convert(said[key], object, where) for key in (*COMPONENTS, *OURS) if key in said},
+            category=reader.value_or(members, "category", str, ""),
+            strict=reader.value_or(members, "strict", bool, True),
+            parts={key: reader.convert(members[key], object, where) for key in (*COMPONENTS, *OURS) if key in members},
         )
 
     def _source(self, raw: Raw, where: tuple[str, ...]) -> Source:
-        said: object = self._reader.convert(raw, object, (*where, "source"))
-        if not isinstance(said, str):
+        members: object = self._reader.convert(raw, object, (*where, "source"))
+        if not isinstance(members, str):
             return entry_source(self._reader.convert(raw, EntrySource, (*where, "source")), local=self._local)
-        written = said if said.startswith(".") or not self._root else f"{self._root.rstrip('/')}/{said}"
-        return FolderSource(path=str(contained(self._folder, written, "the marketplace")))
+        written = members if members.startswith(".") or not self._root else f"{self._root.rstrip('/')}/{members}"
+        return FolderSource(path=str(resolve_inside(self._folder, written, "the marketplace")))
 
     def _problem(self, number: int, raw: Raw, words: str) -> None:
-        """A problem of one entry, with the line that it begins at."""
+        """Add a problem of one entry, with the line that it begins at."""
         text = self._reader.text
         line = text.content[: max(0, text.content.find(bytes(raw)))].count(b"\n") + 1
         known = words.startswith(str(text.path))
         self._problems.append(words if known else f"{text.path}:{line}: plugins[{number}]: {words}")
 
 
-def _metadata(reader: JsonReader, said: Mapping[str, Raw]) -> dict[str, str]:
-    found: dict[str, object] = reader.value_or(said, "metadata", dict[str, object], {})
+def _metadata(reader: JsonReader, members: Mapping[str, Raw]) -> dict[str, str]:
+    found: dict[str, object] = reader.value_or(members, "metadata", dict[str, object], {})
     return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
-def _root(reader: JsonReader, said: Mapping[str, Raw]) -> str:
-    """The folder that plain names of plugins are below."""
-    return _metadata(reader, said).get("pluginRoot", "")
+def _root(reader: JsonReader, members: Mapping[str, Raw]) -> str:
+    """Return the folder that plain names of plugins are below."""
+    return _metadata(reader, members).get("pluginRoot", "")
 
 
-def _owner(reader: JsonReader, said: Mapping[str, Raw]) -> str:
-    found: object = reader.value_or(said, "owner", str | dict[str, object], "")
+def _owner(reader: JsonReader, members: Mapping[str, Raw]) -> str:
+    found: object = reader.value_or(members, "owner", str | dict[str, object], "")
     return str(found.get("name", "")) if isinstance(found, dict) else str(found)
 
 
 DEFAULT: Final = "claude-plugins-official"
 DEFAULT_SOURCE: Final = GitSource(url="https://github.com/anthropics/claude-plugins-official.git")
-"""The marketplace that is known from the start. Nothing of it is fetched before somebody asks."""
+"""The marketplace that is known from the start. It is not fetched before it is asked for."""
+
+
+LIMITS: Final = TreeLimits(files=50_000, total=1024**3)
+"""Limits of a marketplace, which may hold all of its plugins."""
 
 
 class KnownMarketplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A marketplace, and what is known of it."""
+    """A known marketplace."""
 
     source: Source
     commit: str = ""
-    """Of a repository, as it was fetched."""
+    """The commit of a repository, as it was fetched."""
     added: int = 0
     updated: int = 0
-    """When it was fetched, in microseconds since 1970; 0: never."""
+    """The time of the last fetch, in microseconds since 1970; 0: never."""
 
     @property
     def fetched(self) -> bool:
@@ -249,19 +254,19 @@ class KnownMarketplaces:
         path, action = self.folder / "known_marketplaces.json", "change which marketplaces are known"
         self._book = Book(path, _MarketplacesFile, "add your marketplaces", person=action)
 
-    def known(self) -> dict[str, KnownMarketplace]:
-        """Every marketplace, by its name. Raise `UserError` when the book cannot be believed."""
+    def read_known(self) -> dict[str, KnownMarketplace]:
+        """Return every marketplace, by name. Raise `UserError` when the file cannot be trusted."""
         return self._book.read().marketplaces
 
     @property
     def default(self) -> str:
-        """The marketplace that is meant when none is named; empty when it was removed."""
+        """The default marketplace; empty when it was removed."""
         book = self._book.read()
         return book.default if book.default in book.marketplaces else ""
 
     def read(self, name: str) -> Marketplace:
-        """The list of a marketplace, as it was fetched. Raise `UserError` when it is not known, or not fetched yet."""
-        known = self.known().get(name)
+        """Return the list of a marketplace, as it was fetched. Raise `UserError` when it is unknown, or not fetched yet."""
+        known = self.read_known().get(name)
         if known is None:
             raise UserError(
                 f"There is no marketplace {name!r}. `backstay plugins marketplace list` shows what there is."
@@ -273,10 +278,10 @@ class KnownMarketplaces:
         return read_marketplace(self.place(name, known), name=name, local=isinstance(known.source, FolderSource))
 
     def read_all(self) -> tuple[tuple[Marketplace, ...], tuple[str, ...]]:
-        """The lists that are here, and what is wrong with any of them."""
+        """Return the lists that are here, and their problems."""
         found: list[Marketplace] = []
         problems: list[str] = []
-        for name, known in self.known().items():
+        for name, known in self.read_known().items():
             if not known.fetched:
                 continue
             try:
@@ -288,7 +293,7 @@ class KnownMarketplaces:
         return tuple(found), tuple(problems)
 
     def remove(self, name: str) -> bool:
-        """Forget a marketplace and what was fetched of it; say whether it was known. Its plugins are not loaded any more."""
+        """Remove a marketplace and its files; return whether it was known. Its plugins are not loaded any more."""
         with self._book.changing() as book:
             known = book.marketplaces.pop(name, None)
         if known is not None and not isinstance(known.source, FolderSource):
@@ -296,26 +301,13 @@ class KnownMarketplaces:
         return known is not None
 
     def place(self, name: str, known: KnownMarketplace) -> Path:
-        """Where the list of a marketplace is, or will be."""
+        """Return the folder of a marketplace's list, there or not."""
         if isinstance(known.source, FolderSource):
             return Path(known.source.path)
         return self.folder / "marketplaces" / check_name(name, "marketplace")
 
-
-def known_with(book: KnownMarketplaces, extra: Mapping[str, Source]) -> dict[str, KnownMarketplace]:
-    """The marketplaces of the book, and those that settings name besides; of two with one name the book's counts."""
-    return {**{name: KnownMarketplace(source=source) for name, source in extra.items()}, **book.known()}
-
-
-LIMITS: Final = TreeLimits(files=50_000, total=1024**3)
-"""A marketplace may hold all of its plugins."""
-
-
-class MarketplaceBook(KnownMarketplaces):
-    """The marketplaces of one person, and the ways to add to them."""
-
     async def add(self, source: Source, at: int, *, name: str = "", default: bool = False) -> Marketplace:
-        """Fetch a marketplace and know it from now on, under its own name or `name`. Raise `UserError` when that cannot be.
+        """Fetch a marketplace and store it under its own name or `name`. Raise `UserError` when that cannot be done.
 
         A name that stands for another source already is refused: nothing is replaced without a word.
         """
@@ -323,7 +315,7 @@ class MarketplaceBook(KnownMarketplaces):
             raise UserError(f"{source} is a package, not a marketplace. Install it: backstay plugins install {source}")
         async with room_in(self.folder / "staging") as room:
             found, commit, folder = await self._bring(source, room, name)
-            before = self.known().get(found.name)
+            before = self.read_known().get(found.name)
             if before is not None and before.source != source:
                 raise UserError(
                     f"There is a marketplace {found.name!r} already, from {before.source}. "
@@ -334,8 +326,8 @@ class MarketplaceBook(KnownMarketplaces):
         return self.read(found.name)
 
     async def update(self, name: str, at: int) -> Marketplace:
-        """Fetch a marketplace again. When that fails, what was there stays."""
-        known = self.known().get(name)
+        """Fetch a marketplace again. When that fails, the old list stays."""
+        known = self.read_known().get(name)
         if known is None:
             raise UserError(
                 f"There is no marketplace {name!r}. `backstay plugins marketplace list` shows what there is."
@@ -346,7 +338,7 @@ class MarketplaceBook(KnownMarketplaces):
         return self.read(name)
 
     async def _bring(self, source: Source, room: Path, name: str) -> tuple[Marketplace, str, Path]:
-        """A marketplace, read, its commit, and the folder that it is to be kept from."""
+        """Fetch and read a marketplace; return it, its commit, and its folder."""
         if isinstance(source, UrlSource):
             content, _, _ = await Reach.of_person().web.page(source.url)
             await anyio.to_thread.run_sync(_write_list, room / "list", content)
@@ -369,8 +361,13 @@ class MarketplaceBook(KnownMarketplaces):
                 book.default = name
 
 
+def merge_known(book: KnownMarketplaces, extra: Mapping[str, Source]) -> dict[str, KnownMarketplace]:
+    """Return the stored marketplaces and those that settings name besides; of two with one name the stored one counts."""
+    return {**{name: KnownMarketplace(source=source) for name, source in extra.items()}, **book.read_known()}
+
+
 def swap_in(folder: Path, target: Path) -> None:
-    """Put a copy of `folder` at `target` in place of what is there."""
+    """Put a copy of `folder` at `target`, in place of what is there."""
     make_folder(target.parent)
     fresh, old = target.with_name(f".{target.name}.new"), target.with_name(f".{target.name}.old")
     for each in (fresh, old):

@@ -1,4 +1,4 @@
-"""A plugin as it lies in a folder: what it brings, read and checked, and nothing of it run."""
+"""Read a plugin's folder: its manifest and its parts. Nothing of it runs."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ LARGEST: Final = 4 * 1024 * 1024
 PATHS: Final = ("skills", "commands", "agents")
 """Keys that name folders or files besides the usual ones."""
 COMPONENTS: Final = (*PATHS, "hooks", "mcpServers")
-"""Keys that a marketplace may say for a plugin too."""
+"""Keys that a marketplace may set for a plugin too."""
 OURS: Final = ("tools", "permissions", "systemPrompt", "instructions")
 _ABOUT: Final = tuple("$schema name version description author homepage repository license keywords".split())
 _ELSEWHERE: Final = tuple(
@@ -27,11 +27,11 @@ _ELSEWHERE: Final = tuple(
         "features category tags strict source"
     ).split()
 )
-"""Keys that other programs know and that do nothing here."""
+"""Keys that other programs know and that have no effect here."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What a plugin says about itself."""
+    """The description of a plugin by itself."""
 
     name: str
     version: str = ""
@@ -44,48 +44,48 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 def read_manifest(reader: JsonReader) -> tuple[Manifest, Mapping[str, Raw], tuple[str, ...]]:
-    """The manifest in a file, everything that the file says, and what is worth a note. Raise `UserError` with the place."""
-    said = reader.members(reader.text.content, ())
-    if "name" not in said:
+    """Return the manifest in a file, all members of the file, and notes. Raise `UserError` with the place."""
+    members = reader.members(reader.text.content, ())
+    if "name" not in members:
         raise UserError(f"{reader.text.path}:1: name: It is required.")
     try:
-        name = check_name(reader.convert(said["name"], str, ("name",)), "plugin")
-        version = reader.value_or(said, "version", str, "")
+        name = check_name(reader.convert(members["name"], str, ("name",)), "plugin")
+        version = reader.value_or(members, "version", str, "")
         if version:
             check_version(version, name)
     except UserError as exc:
-        raise _placed(reader, exc) from None
+        raise _with_place(reader, exc) from None
     manifest = Manifest(
         name=name,
         version=version,
-        description=reader.value_or(said, "description", str, ""),
-        author=author_of(reader, said),
-        homepage=reader.value_or(said, "homepage", str, ""),
-        repository=_repository(reader, said),
-        license=reader.value_or(said, "license", str, ""),
-        keywords=reader.value_or(said, "keywords", tuple[str, ...], ()),
+        description=reader.value_or(members, "description", str, ""),
+        author=author_of(reader, members),
+        homepage=reader.value_or(members, "homepage", str, ""),
+        repository=_repository(reader, members),
+        license=reader.value_or(members, "license", str, ""),
+        keywords=reader.value_or(members, "keywords", tuple[str, ...], ()),
     )
-    return manifest, said, tuple(_odd(reader, said))
+    return manifest, members, tuple(_note_odd_keys(reader, members))
 
 
-def author_of(reader: JsonReader, said: Mapping[str, Raw]) -> str:
-    """Who made it: a text, or an object with a name."""
-    found: object = reader.value_or(said, "author", str | dict[str, object], "")
-    return _named(found, "name")
+def author_of(reader: JsonReader, members: Mapping[str, Raw]) -> str:
+    """Return the author: a text, or an object with a name."""
+    found: object = reader.value_or(members, "author", str | dict[str, object], "")
+    return _name_in(found, "name")
 
 
-def _repository(reader: JsonReader, said: Mapping[str, Raw]) -> str:
-    found: object = reader.value_or(said, "repository", str | dict[str, object], "")
-    return _named(found, "url")
+def _repository(reader: JsonReader, members: Mapping[str, Raw]) -> str:
+    found: object = reader.value_or(members, "repository", str | dict[str, object], "")
+    return _name_in(found, "url")
 
 
-def _named(found: object, key: str) -> str:
+def _name_in(found: object, key: str) -> str:
     return str(found.get(key, "")) if isinstance(found, dict) else str(found)
 
 
-def _odd(reader: JsonReader, said: Mapping[str, Raw]) -> list[str]:
+def _note_odd_keys(reader: JsonReader, members: Mapping[str, Raw]) -> list[str]:
     notes = []
-    for key in said:
+    for key in members:
         if key in _ELSEWHERE:
             notes.append(f"{reader.text.place((key,))}: {key!r} does nothing here.")
         elif key not in (*_ABOUT, *COMPONENTS, *OURS):
@@ -93,8 +93,8 @@ def _odd(reader: JsonReader, said: Mapping[str, Raw]) -> list[str]:
     return notes
 
 
-def _placed(reader: JsonReader, error: UserError) -> UserError:
-    """An error with the file in front of it, unless it names the file already."""
+def _with_place(reader: JsonReader, error: UserError) -> UserError:
+    """Put the place in front of an error, unless it is there already."""
     words = str(error)
     return error if words.startswith(str(reader.text.path)) else UserError(f"{reader.text.place(('name',))}: {words}")
 
@@ -105,13 +105,13 @@ def read_object(path: Path) -> JsonReader:
 
 
 class PathRefused(UserError):
-    """A path that leaves the folder it must stay in."""
+    """A path that leaves its folder."""
 
     code = "Extensions.PathRefused"
 
 
-def contained(folder: Path, written: str, what: str = "the plugin's folder") -> Path:
-    """The path below `folder` that `written` means. Raise `PathRefused` when it leaves the folder, `UserError` when it is not there."""
+def resolve_inside(folder: Path, written: str, what: str = "the plugin's folder") -> Path:
+    """Return the path below `folder` that `written` means. Raise `PathRefused` when it leaves the folder, else `UserError`."""
     if not written or "\0" in written or "\\" in written:
         raise PathRefused(f"The path {written!r} cannot be used. Write it with '/', beginning with './'.")
     parts = PurePosixPath(written)
@@ -130,7 +130,7 @@ def contained(folder: Path, written: str, what: str = "the plugin's folder") -> 
 
 
 def is_inside(folder: Path, path: Path) -> bool:
-    """Whether `path` is `folder` or below it when every link is followed."""
+    """Return whether `path` is `folder` or below it when every link is followed."""
     top, real = os.path.realpath(folder), os.path.realpath(path)
     return real == top or real.startswith(top.rstrip(os.sep) + os.sep)
 
@@ -138,7 +138,7 @@ def is_inside(folder: Path, path: Path) -> bool:
 HOOKS: Final = "hooks/hooks.json"
 SERVERS: Final = ".mcp.json"
 MOST_INSTRUCTIONS: Final = 16 * 1024
-"""Bytes that a plugin may tell the model before anybody speaks."""
+"""Bytes of instructions that a plugin may add."""
 MOST_PATHS: Final = 200
 _DECISIONS: Final[tuple[Literal["deny", "ask"], ...]] = ("deny", "ask")
 
@@ -162,15 +162,15 @@ class Plugin(Struct, frozen=True, kw_only=True):
     mcp_servers_raw: Mapping[str, object] = field(default_factory=dict)
     """The servers as they stand in its files."""
     deny_rules: tuple[Rule, ...] = ()
-    """What it denies, and what it wants a person to be asked for. A plugin allows nothing."""
+    """Rules that deny or ask. A plugin allows nothing."""
     instructions: str = ""
-    """What it tells the model."""
+    """Instructions for the model."""
     problems: tuple[str, ...] = ()
-    """What could not be used, and was left out."""
+    """Parts that were left out, and why."""
     unfit: tuple[str, ...] = ()
     """Why it may not be used at all: a path that leaves it, or hooks or denials that cannot be read."""
     notes: tuple[str, ...] = ()
-    """What does nothing here, although nothing is wrong with it."""
+    """Parts that have no effect here."""
 
     @property
     def id(self) -> str:
@@ -179,7 +179,7 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
 
 def read_plugin(folder: Path, *, name: str = "", marketplace: str = DIRECT, version: str = "") -> Plugin:
-    """Read the plugin in `folder`. `name` and `version` are those it was installed under; else its manifest's count.
+    """Read the plugin in `folder`. `name` and `version` are those it was installed under, by default those of its manifest.
 
     Raise `UserError` when its manifest cannot be read. What is wrong with a single part of it is one of its `problems`.
     """
@@ -189,8 +189,8 @@ def read_plugin(folder: Path, *, name: str = "", marketplace: str = DIRECT, vers
     if not is_inside(folder, path):
         raise UserError(f"{PLACE} in {str(folder)!r} leads out of it by a link and is refused.")
     reader = read_object(path)
-    manifest, said, notes = read_manifest(reader)
-    parts = _Parts(folder, reader, said)
+    manifest, members, notes = read_manifest(reader)
+    parts = _Parts(folder, reader, members)
     parts.notes += notes
     if name and name != manifest.name:
         parts.notes.append(f"{reader.text.place(('name',))}: It calls itself {manifest.name!r}; here it is {name!r}.")
@@ -214,38 +214,38 @@ def read_plugin(folder: Path, *, name: str = "", marketplace: str = DIRECT, vers
 
 
 class _Parts:
-    """The parts of one plugin; what is wrong with one hides no other."""
+    """The parts of one plugin; an error in one hides no other."""
 
-    def __init__(self, folder: Path, reader: JsonReader, said: Mapping[str, Raw]) -> None:
+    def __init__(self, folder: Path, reader: JsonReader, members: Mapping[str, Raw]) -> None:
         self.problems: list[str] = []
         self.unfit: list[str] = []
         self.notes: list[str] = []
         self._folder = folder
         self._reader = reader
-        self._said = said
+        self._members = members
 
     def paths(self, key: str) -> tuple[Path, ...]:
-        """The folder of the usual name, and what the manifest names besides. One that names parts of that folder means only those."""
+        """Return the folder of the usual name, and those that the manifest names. Names of parts of that folder replace it."""
         usual = self._folder / key
         named = [
             path
-            for written in self._written(key)
-            for path in self._path(written, self._reader.text.place((key,), written))
+            for written in self._listed_paths(key)
+            for path in self._resolve(written, self._reader.text.place((key,), written))
         ]
         chosen = any(usual in path.parents for path in named)
-        found = [] if chosen or is_missing(usual) else [*self._path(f"./{key}", str(usual))]
+        found = [] if chosen or is_missing(usual) else [*self._resolve(f"./{key}", str(usual))]
         if key == "skills" and not found and not named and not is_missing(self._folder / "SKILL.md"):
             found.append(self._folder)
         return tuple(dict.fromkeys((*found, *named)))
 
     def hooks(self) -> Iterator[Mapping[str, object]]:
-        """The sections of its files, and one that stands in the manifest itself."""
-        yield from self._objects("hooks", HOOKS)
+        """Yield the sections of its files, and the one in the manifest itself."""
+        yield from self._read_objects("hooks", HOOKS)
 
     def servers(self) -> dict[str, object]:
-        """The servers of its files and of the manifest; of two with one name the first counts."""
+        """Return the servers of its files and of the manifest; of two with one name the first counts."""
         found: dict[str, object] = {}
-        for section in self._objects("mcpServers", SERVERS):
+        for section in self._read_objects("mcpServers", SERVERS):
             inner = section.get("mcpServers", section)
             for name, server in inner.items() if isinstance(inner, dict) else ():
                 if found.setdefault(name, server) is not server:
@@ -253,34 +253,34 @@ class _Parts:
         return found
 
     def rules(self) -> Iterator[Rule]:
-        """What it denies and wants to be asked. What cannot be read as a denial is a problem; an allowance is refused."""
+        """Yield its rules that deny or ask. An unreadable denial makes it unfit; an allowance is refused."""
         try:
-            said: dict[str, tuple[str, ...]] = self._reader.value_or(
-                self._said, "permissions", dict[str, tuple[str, ...]], {}
+            members: dict[str, tuple[str, ...]] = self._reader.value_or(
+                self._members, "permissions", dict[str, tuple[str, ...]], {}
             )
         except UserError as exc:
             self.unfit.append(str(exc))
             return
         for decision in _DECISIONS:
-            for text in said.get(decision, ()):
+            for text in members.get(decision, ()):
                 try:
                     yield Rule.parse(decision, text, source="person")
                 except UserError as exc:
                     self.unfit.append(f"{self._reader.text.place(('permissions', decision), text)}: {exc}")
-        for key in said.keys() - _DECISIONS:
+        for key in members.keys() - _DECISIONS:
             place = self._reader.text.place(("permissions", key))
             self.problems.append(f"{place}: permissions.{key}: A plugin can deny and ask; {key!r} is refused.")
 
     def instructions(self) -> str:
-        """What it tells the model: a text of the manifest, then Markdown files that it names."""
+        """Return its instructions: a text of the manifest, then Markdown files that it names."""
         texts: list[str] = []
         try:
-            texts.append(self._reader.value_or(self._said, "systemPrompt", str, ""))
+            texts.append(self._reader.value_or(self._members, "systemPrompt", str, ""))
         except UserError as exc:
             self.problems.append(str(exc))
-        for written in self._written("instructions"):
+        for written in self._listed_paths("instructions"):
             place = self._reader.text.place(("instructions",), written)
-            for path in self._path(written, place):
+            for path in self._resolve(written, place):
                 try:
                     texts.append(read_regular(path, MOST_INSTRUCTIONS)[0].decode())
                 except (OSError, UnicodeDecodeError) as exc:
@@ -292,16 +292,16 @@ class _Parts:
         return text
 
     def tools(self) -> Iterator[str]:
-        """Why its tools are not there."""
-        if "tools" in self._said:
+        """Yield why its tools are not loaded."""
+        if "tools" in self._members:
             place = self._reader.text.place(("tools",))
             yield f"{place}: tools: Code of a plugin is not loaded into the session. Bring the tools as an MCP server."
 
-    def _objects(self, key: str, usual: str) -> Iterator[Mapping[str, object]]:
-        """The objects in the usual file, in files that the manifest names, and in the manifest itself."""
+    def _read_objects(self, key: str, usual: str) -> Iterator[Mapping[str, object]]:
+        """Yield the objects in the usual file, in files that the manifest names, and in the manifest itself."""
         inline: object = None
         try:
-            inline = self._reader.value_or(self._said, key, object, None)
+            inline = self._reader.value_or(self._members, key, object, None)
         except UserError as exc:
             self.problems.append(str(exc))
         place = self._reader.text.place((key,))
@@ -310,35 +310,35 @@ class _Parts:
         wanted += [(each, place) for each in listed if isinstance(each, str)]
         seen: set[Path] = set()
         for written, where in wanted[:MOST_PATHS]:
-            for path in self._path(written, where):
+            for path in self._resolve(written, where):
                 if path not in seen:
                     seen.add(path)
-                    yield from self._object(key, path)
+                    yield from self._read_object_at(key, path)
         for each in listed:
             if isinstance(each, dict):
                 yield each
             elif not isinstance(each, str | None):
                 self.problems.append(f"{place}: {key}: It is neither a path nor an object.")
 
-    def _object(self, key: str, path: Path) -> Iterator[Mapping[str, object]]:
+    def _read_object_at(self, key: str, path: Path) -> Iterator[Mapping[str, object]]:
         try:
             reader = read_object(path)
             yield reader.convert(reader.text.content, dict[str, object], ())
         except UserError as exc:  # a hook may stand guard, so a plugin whose hooks are not known is not used at all
             (self.unfit if key == "hooks" else self.problems).append(str(exc))
 
-    def _written(self, key: str) -> tuple[str, ...]:
+    def _listed_paths(self, key: str) -> tuple[str, ...]:
         try:
-            found: str | tuple[str, ...] = self._reader.value_or(self._said, key, str | tuple[str, ...], "")
+            found: str | tuple[str, ...] = self._reader.value_or(self._members, key, str | tuple[str, ...], "")
         except UserError as exc:
             self.problems.append(str(exc))
             return ()
         return ((found,) if found else ()) if isinstance(found, str) else found[:MOST_PATHS]
 
-    def _path(self, written: str, place: str) -> tuple[Path, ...]:
-        """The path that is meant; nothing, and a problem, when it is not one of the plugin's."""
+    def _resolve(self, written: str, place: str) -> tuple[Path, ...]:
+        """Return the path that is meant; none, and a problem, when it is not one of the plugin's."""
         try:
-            return (contained(self._folder, written),)
+            return (resolve_inside(self._folder, written),)
         except PathRefused as exc:
             self.unfit.append(f"{place}: {exc}")
         except UserError as exc:

@@ -1,4 +1,4 @@
-"""A plugin's files as one thing: copied without what does not belong to it, and known by one hash over all of it."""
+"""Copy and hash the files of a plugin as one tree, within limits."""
 
 import hashlib
 import os
@@ -15,13 +15,13 @@ from backstay.system.files import sync_folder
 from backstay.vocab.errors import UserError
 
 LEFT_OUT: Final = (".git", "__pycache__", ".DS_Store")
-"""What is not copied: history, and what programs leave behind when they run."""
+"""Names that are not copied: history, and what programs leave behind."""
 _SWEPT: Final = "__pycache__"
 _PIECE: Final = 1 << 20
 
 
 class TreeLimits(Struct, frozen=True, kw_only=True):
-    """How much a plugin may be."""
+    """The limits of a plugin's files."""
 
     files: int = 10_000
     total: int = 256 * 1024 * 1024
@@ -46,7 +46,7 @@ class _TreeEntry(Struct, frozen=True, kw_only=True):
 
 
 def tree_digest(folder: Path, limits: TreeLimits = LIMITS, *, sweep: bool = False) -> str:
-    """The SHA-256 over every name, kind and byte below `folder`. Raise `UserError` for what a plugin cannot hold.
+    """Return the SHA-256 over every name, kind and byte below `folder`. Raise `UserError` for what a plugin cannot hold.
 
     With `sweep`, compiled Python that programs of the plugin left there is removed first: it was never part of it.
     """
@@ -58,7 +58,7 @@ def tree_digest(folder: Path, limits: TreeLimits = LIMITS, *, sweep: bool = Fals
 
 
 def copy_tree(source: Path, target: Path, limits: TreeLimits = LIMITS, *, tolerant: bool = False) -> int:
-    """Copy what is below `source` into the new folder `target`, for this user alone; return how many files that is.
+    """Copy the tree below `source` into the new folder `target`, for this user alone; return the number of files.
 
     Links that stay inside are kept. Raise `UserError`, with its name, for a link that leads out, a device or a pipe, or too much;
     when it is `tolerant`, links, devices and pipes of that kind are left out instead.
@@ -79,7 +79,7 @@ def copy_tree(source: Path, target: Path, limits: TreeLimits = LIMITS, *, tolera
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder of ours with everything in it; nothing happens when it is not there."""
+    """Remove a folder with everything in it, if it exists."""
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
@@ -89,7 +89,7 @@ def remove_tree(folder: Path) -> None:
 def _walk(
     top: Path, limits: TreeLimits, *, left_out: tuple[str, ...], sweep: bool = False, tolerant: bool = False
 ) -> Iterator[_TreeEntry]:
-    """The entries below `top`, a folder before what is in it. Folders are gone through by handles, so that none is swapped for a link."""
+    """Yield the entries below `top`, a folder before its content. Folders are walked by handles, so that none is swapped for a link."""
     files = total = 0
     failed: list[OSError] = []
     for root, folders, names, handle in os.fwalk(top, follow_symlinks=False, onerror=failed.append):
@@ -146,7 +146,7 @@ def _entry(top: Path, name: str, path: str, found: os.stat_result, handle: int) 
 
 
 def _is_odd(top: Path, path: str, found: os.stat_result) -> bool:
-    """Whether something is neither a file nor a folder, nor a link to one that is inside."""
+    """Return whether an entry is neither a file nor a folder, nor a link to one that is inside."""
     if not stat.S_ISLNK(found.st_mode):
         return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
     place = top / path
@@ -154,7 +154,7 @@ def _is_odd(top: Path, path: str, found: os.stat_result) -> bool:
 
 
 def _pieces(entry: _TreeEntry, limits: TreeLimits) -> Iterator[bytes]:
-    """The bytes of an open file; one that grows while it is read has an end here too."""
+    """Yield the bytes of an open file, bounded even if it grows meanwhile."""
     left = limits.one + 1
     while left > 0 and (piece := os.read(entry.content, min(_PIECE, left))):
         left -= len(piece)

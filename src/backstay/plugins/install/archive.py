@@ -1,4 +1,4 @@
-"""Unpacks what a stranger packed: below one folder, without links, and never more than was allowed for."""
+"""Unpack an untrusted archive: below one folder, without links, within limits."""
 
 import gzip
 import io
@@ -35,11 +35,11 @@ _BROKEN: Final = (
     RuntimeError,
     UnicodeDecodeError,
 )
-"""What the readers of the standard library raise for bytes that are not what they should be."""
+"""Errors that the readers of the standard library raise for invalid bytes."""
 
 
 def unpack(archive: Path, target: Path, limits: TreeLimits = LIMITS) -> int:
-    """Unpack a zip or tar.gz file into the new folder `target`; return how many files it held.
+    """Unpack a zip or tar.gz file into the new folder `target`; return the number of files.
 
     Raise `UserError`, with the member's name, for a path that leaves the folder, a link, a device, a name that stands twice, or more
     than `limits` allow. Bytes are counted as they come out, so that no header is believed.
@@ -67,7 +67,7 @@ def unpack(archive: Path, target: Path, limits: TreeLimits = LIMITS) -> int:
 
 
 class _Members:
-    """Writes the members of one archive, and counts."""
+    """Writes the members of one archive, and counts them."""
 
     def __init__(self, archive: str, target: Path, limits: TreeLimits) -> None:
         self.files = 0
@@ -79,11 +79,11 @@ class _Members:
         self._seen: set[str] = set()
 
     def place(self, name: str) -> Path:
-        """Where a member goes. Raise `UserError` when that is nowhere below the target."""
+        """Return the path of a member. Raise `UserError` when it is not below the target."""
         parts = PurePosixPath(name).parts
         bad = not parts or "\0" in name or "\\" in name or name.startswith("/") or ".." in parts or _DRIVE.match(name)
         if bad or len(parts) > self._limits.depth or any(len(os.fsencode(part)) > 255 for part in parts):
-            raise self.refused(name, "its path leaves the folder or cannot be used")
+            raise self.refusal(name, "its path leaves the folder or cannot be used")
         self._entries += 1
         if self._entries > self._limits.files:
             raise UserError(f"The archive {self._archive!r} has more than {self._limits.files:,} members.")
@@ -97,7 +97,7 @@ class _Members:
         """Write a file."""
         place = self.place(name)
         if str(place).casefold() in self._seen:  # on some disks the second would replace the first, which was looked at
-            raise self.refused(name, "its name stands twice")
+            raise self.refusal(name, "its name stands twice")
         self._seen.add(str(place).casefold())
         _make_folders(self._target, place.parent)
         self.files += 1
@@ -108,11 +108,11 @@ class _Members:
                 size += len(piece)
                 self._total += len(piece)
                 if size > self._limits.one or self._total > self._limits.total:
-                    raise self.refused(name, "it unpacks to more than a plugin may have")
+                    raise self.refusal(name, "it unpacks to more than a plugin may have")
                 file.write(piece)
 
-    def refused(self, name: str, why: str) -> UserError:
-        """The error of a member."""
+    def refusal(self, name: str, why: str) -> UserError:
+        """Make the error of a member."""
         return UserError(f"The member {name[:200]!r} of {self._archive!r} is refused: {why}.")
 
 
@@ -128,11 +128,11 @@ def _unzip(file: IO[bytes], members: _Members) -> None:
             mode = member.external_attr >> 16
             kind = stat.S_IFMT(mode)
             if not member.filename:
-                raise members.refused("", "it has no name")
+                raise members.refusal("", "it has no name")
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise members.refused(member.filename, "it is a link or a device")
+                raise members.refusal(member.filename, "it is a link or a device")
             if member.flag_bits & 0x1:
-                raise members.refused(member.filename, "it is encrypted")
+                raise members.refusal(member.filename, "it is encrypted")
             if member.is_dir():
                 members.folder(member.filename)
                 continue
@@ -170,7 +170,7 @@ def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, members: _Members) 
             members.folder(member.name)
         return
     if not member.isreg():
-        raise members.refused(member.name, "it is a link or a device")
+        raise members.refusal(member.name, "it is a link or a device")
     content = archive.extractfile(member)
     if content is not None:
         with content:
@@ -178,7 +178,7 @@ def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, members: _Members) 
 
 
 class _Counted(io.RawIOBase):
-    """A stream that ends with an error when more comes out of it than may: headers count too."""
+    """A stream that raises when more comes out of it than may: headers count too."""
 
     def __init__(self, source: gzip.GzipFile, most: int) -> None:
         super().__init__()
@@ -186,11 +186,11 @@ class _Counted(io.RawIOBase):
         self._left = most
 
     def readable(self) -> bool:
-        """Whether it can be read: always."""
+        """Return True: it can be read."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
+        """Read the next bytes."""
         piece = self._source.read(size if 0 <= size <= _PIECE else _PIECE)
         self._left -= len(piece)
         if self._left < 0:
@@ -199,7 +199,7 @@ class _Counted(io.RawIOBase):
 
 
 def single_folder(folder: Path) -> Path:
-    """The one folder that an archive holds everything in, or the folder itself: both are common."""
+    """Return the one folder that an archive holds everything in, or the folder itself: both are common."""
     entries: Iterator[Path] = folder.iterdir()
     found = list(entries)
     return found[0] if len(found) == 1 and found[0].is_dir() and not found[0].is_symlink() else folder
@@ -209,7 +209,7 @@ _DEEPEST: Final = 4
 
 
 def plugin_in(folder: Path) -> Path:
-    """The folder in an unpacked package that is the plugin. Raise `UserError` unless there is exactly one."""
+    """Return the folder in an unpacked package that is the plugin. Raise `UserError` unless there is exactly one."""
     found = sorted({manifest.parent.parent for manifest in _manifests(folder, 0)})
     if len(found) != 1:
         raise UserError(f"The package holds {len(found) or 'no'} plugins; it must have one {PLACE}.")

@@ -1,4 +1,4 @@
-"""Brings a source into a folder of ours, whatever kind of source it is."""
+"""Fetch the source of a plugin or marketplace into a folder of ours."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ from backstay.plugins.install.sources import (
     Source,
     UrlSource,
 )
-from backstay.plugins.plugin import contained
+from backstay.plugins.plugin import resolve_inside
 from backstay.plugins.tree import remove_tree
 from backstay.providers.local.download import sha256_of
 from backstay.providers.local.sources import pip_settings, trust
@@ -43,20 +43,20 @@ _FAILURES: Final = (httpx.HTTPError, httpx.InvalidURL)
 
 
 class Web:
-    """The way out. `guarded`: addresses come from a stranger, so only public ones are asked, and those of `own` hosts."""
+    """Downloads. `guarded`: addresses are untrusted, so only public ones are asked, and those of `own` hosts."""
 
     def __init__(self, *, guarded: bool = False, own: Sequence[str] = ()) -> None:
         self.guarded = guarded
         self._own = tuple(own)
 
     def beside(self, url: str) -> "Web":
-        """The way out for addresses that a file at `url` names: public ones, and the file's own host."""
+        """Return the downloads for addresses that a file at `url` names: public ones, and the file's own host."""
         parts = urlsplit(url)
         own = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
         return Web(guarded=True, own=(own,) if parts.hostname and not self.guarded else ())
 
     async def page(self, url: str, *, accept: str = "*/*", largest: int = LARGEST_PAGE) -> tuple[bytes, str, str]:
-        """What an address has, its type, and where it was found in the end."""
+        """Return the content of an address, its type, and its final address."""
         found = bytearray()
         async with self._answer(url, accept) as answer:
             async for piece in answer.aiter_bytes():
@@ -94,7 +94,7 @@ class Web:
 
 
 async def check_public(url: str) -> None:
-    """Raise `UserError` when a repository that a stranger names is at an address that is not public."""
+    """Raise `UserError` when an untrusted repository is not at a public address."""
     parts = urlsplit(url) if "://" in url else urlsplit(f"ssh://{url.replace(':', '/', 1)}")
     if parts.scheme == "file" or not parts.hostname:
         return
@@ -109,11 +109,11 @@ def _host(url: str) -> str:
 
 
 _LEFT_BEHIND_S: Final = 86_400
-"""A room this old was left behind by a process that died."""
+"""A temporary folder this old was left by a process that died."""
 
 
 class Fetched(Struct, frozen=True, kw_only=True):
-    """What a source brought."""
+    """A fetched source."""
 
     folder: Path
     commit: str = ""
@@ -121,20 +121,20 @@ class Fetched(Struct, frozen=True, kw_only=True):
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """How far a source may lead: what a person typed reaches everything, what a stranger's file names does not."""
+    """The reach of a source: what a person typed reaches everything, what an untrusted file names does not."""
 
     web: Web
     local: bool
-    """Whether repositories of this machine may be meant."""
+    """Whether it may name repositories of this machine."""
 
     @classmethod
     def of_person(cls) -> "Reach":
-        """For what somebody typed."""
+        """Return the reach of what a person typed."""
         return cls(web=Web(), local=True)
 
     @classmethod
     def of_marketplace(cls, source: Source) -> "Reach":
-        """For what the file of a marketplace names that came from `source`."""
+        """Return the reach of what the file of a marketplace names that came from `source`."""
         if isinstance(source, FolderSource):
             return cls.of_person()
         web = Web().beside(source.url) if isinstance(source, UrlSource) else Web(guarded=True)
@@ -142,7 +142,7 @@ class Reach(Struct, frozen=True, kw_only=True):
 
 
 async def fetch(source: Source, room: Path, reach: Reach) -> Fetched:
-    """Bring a source into the empty folder `room`; one of this machine stays where it is. Raise `UserError` when it cannot be had."""
+    """Fetch a source into the empty folder `room`; a local folder stays where it is. Raise `UserError` when it cannot be had."""
     match source:
         case FolderSource(path=path):
             if not await anyio.Path(path).is_dir():
@@ -154,7 +154,7 @@ async def fetch(source: Source, room: Path, reach: Reach) -> Fetched:
             commit = await fetch_commit(source, room / "repository", local=reach.local)
             folder = room / "repository"
             return Fetched(
-                folder=contained(folder, source.path, "the repository") if source.path else folder, commit=commit
+                folder=resolve_inside(folder, source.path, "the repository") if source.path else folder, commit=commit
             )
         case ArchiveSource():
             archive = await _archive(source, room, reach)
@@ -177,7 +177,7 @@ async def fetch(source: Source, room: Path, reach: Reach) -> Fetched:
 
 @asynccontextmanager
 async def room_in(folder: Path) -> AsyncIterator[Path]:
-    """An empty folder for this user alone, below `folder`; removed in the end with what is left in it."""
+    """Make an empty folder for this user alone, below `folder`; it is removed in the end."""
     made = await anyio.to_thread.run_sync(_make_room, folder)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""Fetches one commit of a stranger's repository: without a shell, hooks, submodules, filters, helpers or questions."""
+"""Fetch one commit of an untrusted repository: without a shell, hooks, submodules, filters, helpers or questions."""
 
 import os
 import resource
@@ -17,14 +17,14 @@ from backstay.vocab.env_keys import without_keys
 from backstay.vocab.errors import UserError
 
 DEADLINE_S: Final = 120.0
-"""How long one git command may take."""
+"""Seconds that one git command may take."""
 MOST_BYTES: Final = 512 * 1024 * 1024
 """Bytes that one file that git writes may have."""
 CHECKOUT: Final = TreeLimits(files=100_000, total=2 * 1024**3)
-"""How much one commit may be: more than a marketplace, since a plugin may be one folder of many."""
+"""Limits of one commit: more than those of a marketplace, since a plugin may be one folder of many."""
 _MOST_WORDS: Final = 64 * 1024
 _KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
-"""Variables of git that say whom to trust, and run nothing."""
+"""Variables of git that set certificates, and run nothing."""
 
 
 async def fetch_commit(
@@ -35,7 +35,7 @@ async def fetch_commit(
     deadline_s: float = DEADLINE_S,
     limits: TreeLimits = CHECKOUT,
 ) -> str:
-    """Put the files of a repository into the new folder `target`; return the commit that they are of.
+    """Fetch the files of a repository into the new folder `target`; return their commit.
 
     `local`: a repository of this machine is meant, or may be. Raise `UserError` when it cannot be fetched, is not the commit that was
     pinned, or would be more files and bytes than `limits` allow.
@@ -58,7 +58,7 @@ async def fetch_commit(
 
 
 class _Listing:
-    """Counts what git lists of a commit: a repository of some kilobytes can be a checkout without end."""
+    """Counts what git lists of a commit: a repository of some kilobytes can be an endless checkout."""
 
     def __init__(self, url: str, limits: TreeLimits) -> None:
         self._url, self._limits = url, limits
@@ -66,7 +66,7 @@ class _Listing:
         self._files = self._size = 0
 
     def take(self, piece: bytes) -> bool:
-        """Take the next piece of the list; say whether it is not too much."""
+        """Take the next piece of the list; return whether it is within the limits."""
         *lines, self._rest = (self._rest + piece).split(b"\0")
         for line in lines:
             size = line.partition(b"\t")[0].split(b" ")[-1]
@@ -76,7 +76,7 @@ class _Listing:
 
     @property
     def problem(self) -> str:
-        """Why nobody needs to see more of it; empty as long as it is not too much."""
+        """Why the commit is too large; empty while it is not."""
         most = self._limits
         if self._files <= most.files and self._size <= most.total and len(self._rest) <= _MOST_WORDS:
             return ""
@@ -99,7 +99,9 @@ async def _git(
             take=listing.take if listing is not None else None,
         )
     except TimeoutError:
-        raise UserError(f"git {arguments[0]} took longer than {deadline_s:g} s. {_asked(arguments)}") from None
+        raise UserError(
+            f"git {arguments[0]} took longer than {deadline_s:g} s. {_repository_hint(arguments)}"
+        ) from None
     except OSError as exc:
         raise UserError(f"git cannot be started: {exc}.") from exc
     if listing is not None and listing.problem:
@@ -107,7 +109,7 @@ async def _git(
     if ran.code:
         words = ran.err.decode("utf-8", "replace").strip().splitlines()
         raise UserError(
-            f"git {arguments[0]} failed: {words[-1] if words else f'exit code {ran.code}'}. {_asked(arguments)}"
+            f"git {arguments[0]} failed: {words[-1] if words else f'exit code {ran.code}'}. {_repository_hint(arguments)}"
         )
     return ran.out.decode("utf-8", "replace")
 
@@ -129,15 +131,15 @@ def _environment(folder: Path, protocols: str) -> dict[str, str]:
 
 
 def _program() -> str:
-    """Where git is: the system's own first, since a workspace may be on PATH."""
+    """Return the path of git: the system's own first, since a workspace may be on PATH."""
     found = shutil.which("git", path="/usr/bin:/bin:/usr/local/bin") or shutil.which("git")
     if found is None or not os.path.isabs(found):
         raise UserError("There is no git on this machine. Install it, then try again.")
     return found
 
 
-def _asked(arguments: list[str]) -> str:
-    """Whom it was about, when a repository was asked."""
+def _repository_hint(arguments: list[str]) -> str:
+    """Name the repository that was asked, if one was."""
     if "--" not in arguments:
         return ""
     url = arguments[arguments.index("--") + 1]

@@ -1,4 +1,4 @@
-"""Installs plugins: fetched and looked at first, shown to the person, and only then put in their place, pinned by version and hash."""
+"""Install plugins: fetch, inspect, show to the person, and only then put in place, pinned by version and hash."""
 
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -39,9 +39,9 @@ class Brings(msgspec.Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
-    """What it denies and wants to be asked."""
+    """Rules that deny or ask."""
     instructions: str = ""
-    """What it would tell the model."""
+    """Instructions for the model."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -51,7 +51,7 @@ class Brings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def what_it_brings(plugin: Plugin) -> Brings:
-    """Look through a plugin's folder; nothing of it runs."""
+    """List what a plugin brings. Nothing of it runs."""
     top = f"{plugin.folder}{os.sep}"
     return Brings(
         hooks=_some(words for section in plugin.hooks_raw for words, _ in hook_words(section)),
@@ -66,13 +66,13 @@ def what_it_brings(plugin: Plugin) -> Brings:
 
 
 def _some(lines: Iterable[str]) -> tuple[str, ...]:
-    """As many lines as anybody reads, and how many there are besides."""
+    """Return the first lines, and the number of the others."""
     found = tuple(lines)
     return found if len(found) <= _MOST else (*found[:_MOST], f"(and {len(found) - _MOST:,} more)")
 
 
 def _names(places: tuple[Path, ...]) -> Iterator[str]:
-    """The names of the Markdown files below some folders; nested ones as `folder:name`."""
+    """Yield the names of the Markdown files below some folders; nested ones as `folder:name`."""
     count = 0
     for place in places:
         files = [place] if place.is_file() else _below(place, 0)
@@ -103,7 +103,7 @@ def _skills(plugin: Plugin) -> Iterator[str]:
 
 
 class Staged(Struct, frozen=True, kw_only=True):
-    """A plugin that was fetched and looked at, and is not installed yet."""
+    """A plugin that was fetched and inspected, and is not installed yet."""
 
     id: PluginId
     version: str
@@ -112,25 +112,25 @@ class Staged(Struct, frozen=True, kw_only=True):
     commit: str
     plugin: Plugin
     brings: Brings
-    """What it would run or add: to be shown before anybody says yes."""
+    """What it would run or add: to be shown before the person agrees."""
 
 
 @asynccontextmanager
 async def staging(
     data: Path, source: Source, *, entry: MarketplaceEntry | None = None, reach: Reach | None = None
 ) -> AsyncIterator[Staged]:
-    """Fetch a plugin into a folder of its own and look at it; nothing of it runs. What is not installed in the block is removed.
+    """Fetch a plugin into a temporary folder and inspect it. It is removed after the block unless it was installed.
 
     `entry` is what a marketplace says of it, `reach` how far that may lead. Raise `UserError` when it cannot be had or is not fit to be
     used: a path that leaves it, a link that leads out, hooks that cannot be read.
     """
     async with room_in(data / "plugins" / "staging") as room:
         fetched = await fetch(source, room, reach or Reach.of_person())
-        yield await anyio.to_thread.run_sync(_staged, fetched, room / "tree", source, entry)
+        yield await anyio.to_thread.run_sync(_stage, fetched, room / "tree", source, entry)
 
 
 def install(data: Path, staged: Staged, *, scope: Scope, project: str, at: int) -> Installed:
-    """Put a staged plugin in its place and write it down. Raise `UserError` when it changed since it was shown."""
+    """Move a staged plugin into place and record it. Raise `UserError` when it changed since it was shown."""
     book = InstalledPlugins(data)
     if tree_digest(staged.plugin.folder) != staged.sha256:
         raise UserError(f"The files of {str(staged.id)!r} changed while they were looked at. Nothing was installed.")
@@ -155,7 +155,7 @@ def install(data: Path, staged: Staged, *, scope: Scope, project: str, at: int) 
 
 
 def uninstall(data: Path, plugin: PluginId, *, scope: Scope, project: str) -> tuple[Installed, ...]:
-    """Forget a plugin of one scope, and remove its files when no other scope has them. Return what was installed."""
+    """Remove a plugin of one scope, and its files when no other scope uses them. Return its records."""
     book = InstalledPlugins(data)
     try:
         with alone(book.folder / "change"):
@@ -167,7 +167,7 @@ def uninstall(data: Path, plugin: PluginId, *, scope: Scope, project: str) -> tu
 
 
 def _put(folder: Path, target: Path) -> None:
-    """Move a folder to its place. A crash in between leaves files that are not what the book says, and so are not loaded."""
+    """Move a folder into place. A crash in between leaves files that do not match their record, and so are not loaded."""
     make_folder(target.parent)
     old = target.with_name(f".{target.name}.old")
     remove_tree(old)
@@ -179,13 +179,13 @@ def _put(folder: Path, target: Path) -> None:
 
 
 def _sweep(book: InstalledPlugins, plugin: PluginId, versions: set[str]) -> None:
-    """Remove the versions that nobody has any more."""
+    """Remove the versions that no record uses."""
     kept = {each.version for each in book.read().get(plugin, ())}
     for version in versions - kept:
         remove_tree(book.place(plugin, version))
 
 
-def _staged(fetched: Fetched, tree: Path, source: Source, entry: MarketplaceEntry | None) -> Staged:
+def _stage(fetched: Fetched, tree: Path, source: Source, entry: MarketplaceEntry | None) -> Staged:
     try:
         packed = entry is None and isinstance(source, ArchiveSource) and not (fetched.folder / PLACE).is_file()
         copy_tree(plugin_in(fetched.folder) if packed else fetched.folder, tree)
@@ -211,21 +211,21 @@ def _staged(fetched: Fetched, tree: Path, source: Source, entry: MarketplaceEntr
 
 
 def _complete(tree: Path, entry: MarketplaceEntry) -> None:
-    """Fill the gaps of a plugin's manifest, or make it, from what its marketplace says: then its files are all there is to know."""
+    """Fill the gaps of a plugin's manifest, or make it, from its marketplace entry: then its files are complete."""
     path = tree / PLACE
-    said: dict[str, object] = {}
+    manifest: dict[str, object] = {}
     if path.is_symlink() or path.parent.is_symlink():
         raise UserError(f"{PLACE} of {entry.name!r} is a link. It is refused.")
     if path.is_file():
         reader = read_object(path)
-        said = reader.convert(reader.text.content, dict[str, object], ())
-    filled = {**{key: value for key, value in _told(entry).items() if value}, **said}
-    if filled != said:
+        manifest = reader.convert(reader.text.content, dict[str, object], ())
+    filled = {**{key: value for key, value in _manifest_of(entry).items() if value}, **manifest}
+    if filled != manifest:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(filled), indent=2))
 
 
-def _told(entry: MarketplaceEntry) -> Mapping[str, object]:
+def _manifest_of(entry: MarketplaceEntry) -> Mapping[str, object]:
     return {
         "name": entry.name,
         "version": entry.version,

@@ -1,4 +1,4 @@
-"""Where plugins and marketplaces come from, as a person types it and as a marketplace's file says it."""
+"""Sources of plugins and marketplaces, as a person types them and as a marketplace's file names them."""
 
 import re
 from pathlib import Path
@@ -84,18 +84,18 @@ _SHA: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PACKAGE: Final = re.compile(r"(?:@[a-z0-9][a-z0-9._~-]{0,99}/)?[A-Za-z0-9][A-Za-z0-9._~-]{0,99}")
 _EXACT: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._+!-]{0,62}[A-Za-z0-9])?)?")
 ARCHIVES: Final = (".zip", ".tar.gz", ".tgz", ".whl")
-"""How the names of archives end."""
+"""Suffixes of archives."""
 _FORGES: Final = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
 
 
 def source_of(text: str, cwd: Path) -> Source:
-    """The source that a person means; a folder is written with `./`, `/` or `~` in front. Raise `UserError` when it can be none."""
+    """Return the source that a person means; a folder is written with `./`, `/` or `~` in front. Raise `UserError` when there is none."""
     kind, sign, rest = text.partition(":")
     if kind in ("pypi", "npm") and sign:
         package, _, version = rest.partition("==") if kind == "pypi" else rest.rpartition("@")
         unversioned = kind == "npm" and not package
         return _package_source(kind, rest if unversioned else package, "" if unversioned else version)
-    path = _expanded(text) if "\0" not in text and not sign else None
+    path = _expand_home(text) if "\0" not in text and not sign else None
     if path is not None and (text.startswith((".", "/", "~")) or text.endswith(ARCHIVES)):
         return _on_disk(text, (cwd / path).absolute())
     if "://" in text or text.startswith("git+"):
@@ -109,7 +109,7 @@ def source_of(text: str, cwd: Path) -> Source:
 
 
 def git_source(url: str, ref: str = "", sha: str = "", path: str = "", *, local: bool = True) -> GitSource:
-    """A repository whose parts are fit to be handed to git. With `local` it may be one of this machine. Raise `UserError`."""
+    """Return a repository whose parts are safe for git. With `local` it may be one of this machine. Raise `UserError`."""
     if not _SCP.fullmatch(url):
         check_url(url, ("https", "http", "ssh", *(("file",) if local else ())))
     if ref and _SHA.fullmatch(ref) and not sha:
@@ -122,7 +122,7 @@ def git_source(url: str, ref: str = "", sha: str = "", path: str = "", *, local:
 
 
 def archive_source(url: str, sha256: str = "") -> ArchiveSource:
-    """An archive under an address. Raise `UserError` when it cannot be one."""
+    """Return an archive under an address. Raise `UserError` when it cannot be one."""
     check_url(url, ("https", "http"))
     if sha256 and not re.fullmatch(r"[0-9a-f]{64}", sha256):
         raise UserError(f"{sha256!r} is not the SHA-256 of {url!r}. Give all 64 digits in lower case.")
@@ -147,7 +147,7 @@ def check_url(url: str, schemes: tuple[str, ...]) -> str:
 
 
 def split_url(url: str, base: str = "") -> SplitResult:
-    """The parts of an address, taken from where `base` is. Raise `UserError` when it is none."""
+    """Split an address, relative to `base`. Raise `UserError` when it is none."""
     try:
         parts = urlsplit(urljoin(base, url) if base else url)
         _ = parts.port, parts.hostname
@@ -157,7 +157,7 @@ def split_url(url: str, base: str = "") -> SplitResult:
 
 
 class EntrySource(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin's source as an object in a marketplace's file."""
+    """The source object of a plugin in a marketplace's file."""
 
     source: str
     repo: str = ""
@@ -170,22 +170,22 @@ class EntrySource(msgspec.Struct, frozen=True, kw_only=True):
     sha256: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
-def entry_source(said: EntrySource, *, local: bool) -> Source:
-    """The source that a marketplace's file names. `local`: the marketplace is a folder of this machine. Raise `UserError`."""
-    match said.source:
+def entry_source(entry: EntrySource, *, local: bool) -> Source:
+    """Return the source that a marketplace's file names. `local`: the marketplace is a folder of this machine. Raise `UserError`."""
+    match entry.source:
         case "github":
-            if not re.fullmatch(_REPO, said.repo) or ".." in said.repo:
-                raise UserError(f"{said.repo!r} is not a GitHub repository. Write OWNER/REPO.")
-            url = f"https://github.com/{said.repo.removesuffix('.git')}.git"
-            return git_source(url, said.ref, said.sha, said.path, local=False)
+            if not re.fullmatch(_REPO, entry.repo) or ".." in entry.repo:
+                raise UserError(f"{entry.repo!r} is not a GitHub repository. Write OWNER/REPO.")
+            url = f"https://github.com/{entry.repo.removesuffix('.git')}.git"
+            return git_source(url, entry.ref, entry.sha, entry.path, local=False)
         case "url" | "git" | "git-subdir":
-            return git_source(said.url, said.ref, said.sha, said.path, local=local)
+            return git_source(entry.url, entry.ref, entry.sha, entry.path, local=local)
         case "npm":
-            return _package_source("npm", said.package, said.version)
+            return _package_source("npm", entry.package, entry.version)
         case "pip" | "pypi":
-            return _package_source("pypi", said.package, said.version)
+            return _package_source("pypi", entry.package, entry.version)
         case "archive":
-            return archive_source(said.url, said.sha256)
+            return archive_source(entry.url, entry.sha256)
         case "command":
             raise UserError("A source that runs a command is refused.")
         case other:
@@ -205,10 +205,10 @@ def _package_source(kind: str, package: str, version: str) -> Source:
     )
 
 
-def _expanded(text: str) -> Path:
+def _expand_home(text: str) -> Path:
     try:
         return Path(text).expanduser()
-    except RuntimeError:  # nobody is called so
+    except RuntimeError:  # there is no such user
         raise UserError(f"There is no home folder that {text!r} could mean. Write the whole path.") from None
 
 
