@@ -16,7 +16,7 @@ PIP := -m pip --disable-pip-version-check --no-input -qq
 .PHONY: help
 help: ## show this list
 	@echo "make TARGET   (PYTHON=python3.12 picks the interpreter, now $(PYTHON))"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: $(READY) ## watch a session crash in the middle of a turn and finish after the resume; offline, no key
@@ -36,6 +36,11 @@ test: $(READY) ## run the tests; the last line is the coverage of the contracts
 .PHONY: test-wheel
 test-wheel: $(READY) ## build the wheel, install it in empty environments, and run what the hints say; needs a package index
 	@BACKSTAY_INDEX=1 $(BIN)/python -m pytest -n 2 tests/system/test_installation.py
+
+.PHONY: test-pythons
+test-pythons: ## run the fast tests on every Python from 3.11 on that this machine has
+	@$(call need_python)
+	@WORKERS=$(WORKERS) $(PYTHON) scripts/test_pythons.py $(PYTHONS)
 
 .PHONY: check
 check: $(READY) ## check format, lint, types, layers and shape
@@ -68,7 +73,7 @@ lock: .lock-venv/.ready ## resolve requirements/dev.lock again (LOCK_FLAGS=--upg
 
 .PHONY: clean
 clean: ## remove the environment, caches and build results
-	@rm -rf .venv .lock-venv .bench-venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .lock-venv .pythons .bench-venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements/dev.lock pyproject.toml

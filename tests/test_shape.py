@@ -64,8 +64,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     skills 12
 
-    stores 27
-
     testing 17
     """.split("\n\n")
 )

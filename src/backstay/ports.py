@@ -1,6 +1,7 @@
 """Layer 3: the roles that adapters play. Nothing here does anything."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -28,6 +29,8 @@ class Clock(Protocol):
 
 
 # --- stores ----------------------------------------------------------------------------------------------------------------------
+
+NO_BLOBS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
 class LogSlice(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +86,7 @@ class EventStore(Protocol):
         """How to open this store again."""
 
     async def append(
-        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = ...
+        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
     ) -> None:
         """Make `records` and `blobs` (by SHA-256) durable, or raise and change nothing."""
 
@@ -131,6 +134,42 @@ class EventStore(Protocol):
 
     async def close(self) -> None:
         """Finish what was accepted and let go of the files."""
+
+
+class ChangedPast(msgspec.Struct, frozen=True, kw_only=True):
+    """What takes the place of a part of a session's past."""
+
+    changed: Sequence[Recorded]
+    """These stand in the place of the events with their numbers."""
+    added: Recorded
+    """This stands behind the last event."""
+    blobs: Mapping[str, bytes]
+    gone: Collection[str]
+    """The blobs that no event cites any more."""
+
+
+@runtime_checkable
+class Rewritable(Protocol):
+    """A store whose past can be changed, which is done for one reason only: a secret was written down.
+
+    What was there before is on no disk any more when `scour` has returned. A process that dies in between leaves a log that is the old
+    one or the new one, and a store that is not `clean`; to do it again finishes it.
+    """
+
+    async def rewrite(self, lease: Lease, past: ChangedPast) -> None:
+        """Put `past` in the place of what a session's log says."""
+
+    async def aside(self, session: str) -> tuple[str, ...]:
+        """What repairs put aside of a session."""
+
+    async def change_aside(self, session: str, change: Callable[[str], str]) -> int:
+        """Change what repairs put aside of a session; return how many pieces of it are different now."""
+
+    async def is_clean(self) -> bool:
+        """Whether nothing is left of what was replaced."""
+
+    async def scour(self) -> None:
+        """Remove from the files whatever is not part of a log any more."""
 
 
 class Trace(Protocol):

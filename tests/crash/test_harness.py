@@ -8,11 +8,11 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from backstay.ports import Clock, EventStore, ToolContext
+from backstay.ports import NO_BLOBS, Clock, EventStore, ToolContext
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.options import Options
 from backstay.testing.crash.harness import CrashReport, Kind, Scenario, Stage, crash_everywhere
-from backstay.testing.crash.process import NO_BLOBS, WrappedStore
+from backstay.testing.crash.process import WrappedStore
 from backstay.testing.crash.stage import IsDead, OpenStore, memory_store
 from backstay.testing.event_loop import Stuck, run_virtually
 from backstay.tools.define import tool

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 
 from backstay.logic.state.session_state import state_of
-from backstay.ports import Clock, EventStore, FoldSnapshot
-from backstay.testing.crash.process import NO_BLOBS, Blow, EffectLedger, MortalProcess, MortalStore, WrappedStore
+from backstay.ports import NO_BLOBS, Clock, EventStore, FoldSnapshot
+from backstay.testing.crash.process import Blow, EffectLedger, MortalProcess, MortalStore, WrappedStore
 from backstay.vocab.errors import LeaseLost, SeqConflict, StoreFull, StoreUnavailable
 from backstay.vocab.event import Recorded
 from backstay.vocab.ids import base36

@@ -16,11 +16,10 @@ from backstay.logic.decide.step import stamp
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.rewrite import Moved, change_blob, rewrite_event, without_contents
 from backstay.logic.state.content import as_stored_event, find_cited_blobs
-from backstay.ports import Clock, EventStore
+from backstay.ports import ChangedPast, Clock, EventStore, Rewritable
 from backstay.secrets.scan import Cited, SecretScan, content_of, kinds_of
-from backstay.stores.rewritable import ChangedPast, Rewritable
-from backstay.stores.trace.erase import change_trace
 from backstay.stores.trace.files import trace_folder
+from backstay.stores.trace.trace import change_trace
 from backstay.vocab.errors import Bug, UserError
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events import SecretsErased

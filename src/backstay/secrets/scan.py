@@ -12,10 +12,9 @@ from backstay.logic.secrets.erase import Eraser, kind_of
 from backstay.logic.secrets.redact import replace
 from backstay.logic.secrets.rewrite import FILES, as_text, list_texts, texts_in
 from backstay.logic.state.content import find_cited_blobs
-from backstay.ports import EventStore
-from backstay.stores.rewritable import Rewritable
-from backstay.stores.trace.erase import trace_texts
+from backstay.ports import EventStore, Rewritable
 from backstay.stores.trace.files import trace_folder
+from backstay.stores.trace.trace import trace_texts
 from backstay.vocab.errors import BlobMissing
 from backstay.vocab.event import Recorded
 from backstay.vocab.events.files import RestoreStarted, TreeKept

@@ -32,7 +32,7 @@ def explain_os(error: OSError, path: str | Path) -> StoreError:
 
 def open_regular(path: str | Path) -> BufferedReader:
     """Open a regular file for reading. Raise `OSError` for anything else, and never wait for a pipe or a device."""
-    return open(path, "rb", opener=_opened)
+    return open(path, "rb", opener=_open_checked)
 
 
 def read_regular(path: str | Path) -> bytes:
@@ -47,7 +47,7 @@ def check_regular(handle: int, path: str | Path) -> None:
         raise OSError(errno.EINVAL, _NOT_REGULAR, str(path))
 
 
-def _opened(path: str, flags: int) -> int:
+def _open_checked(path: str, flags: int) -> int:
     handle = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         check_regular(handle, path)

@@ -1,32 +1,22 @@
 """The memory store: sessions that live as long as the process.
 
 No threads, no waiting: a simulation stays deterministic.
-
-It keeps the encoded lines, so that what is read was really decoded. It also holds what every store that scans needs:
-how a list is filtered and how a text is searched for.
+It keeps the encoded lines, so that what is read was really decoded.
 """
 
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.state.content import digest, find_cited_blobs, searchable_text
+from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.outline import project
-from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
+from backstay.ports import NO_BLOBS, Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery
 from backstay.stores import owners
+from backstay.stores.lookup import find, newest, no_session, select, words_of
 from backstay.vocab.errors import (
     BlobMissing,
-    Bug,
     LeaseLost,
-    LogDamaged,
-    NeedsUpgrade,
-    NoSession,
     SeqConflict,
     SessionBusy,
     StoreReadOnly,
@@ -36,12 +26,7 @@ from backstay.vocab.errors import (
 from backstay.vocab.event import Recorded
 from backstay.vocab.ids import check_session_id
 from backstay.vocab.specs import Lease, Owner, SessionMeta
-from backstay.wire.codec import decode, encode
-
-AROUND: Final = 80
-"""Characters of a snippet on either side of the hit."""
-NO_BLOBS: Final[Mapping[str, bytes]] = MappingProxyType({})
-_WORD: Final = re.compile(r"[^\W_]+")
+from backstay.wire.codec import decode_batch, encode_batch
 
 
 class MemoryStore:
@@ -99,7 +84,7 @@ class MemoryStore:
         for sha256, content in blobs.items():
             if digest(content) != sha256:
                 raise UserError(f"{sha256!r} is not the SHA-256 of the blob given under that name.")
-        log.lines += _encoded(lease.session, expected_seq, records)
+        log.lines += encode_batch(lease.session, expected_seq, records)
         log.meta = project(log.meta, records)
         log.cited.update(blobs, *(find_cited_blobs(record.event) for record in records))
         self._shelf.blobs.update(blobs)
@@ -107,7 +92,7 @@ class MemoryStore:
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
         """The events after seq `after`. Raise `NoSession` when there is no such session."""
         end = None if limit is None else after + limit
-        return _decoded(self._log(session).lines[after:end], after)
+        return _slice_of(self._log(session).lines[after:end], after)
 
     async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
@@ -115,7 +100,7 @@ class MemoryStore:
         session, _ = check_session_id(session), owners.check_terms(owner, ttl_s)
         living = await self.holder(session)
         if living is not None:
-            raise SessionBusy(busy(living))
+            raise SessionBusy(owners.describe_holder(living))
         await self.heartbeat(owner, ttl_s)
         log = self._shelf.logs.setdefault(session, _Log(meta=SessionMeta(id=session), token=self._shelf.floor))
         log.token += 1
@@ -152,7 +137,7 @@ class MemoryStore:
     async def search(self, text: str, limit: int = 20) -> tuple[SearchHit, ...]:
         """Where every word of `text` was said or shown, newest first."""
         words, logs = words_of(text), self._shelf.logs.values()
-        return newest((hit for log in logs for hit in find(log.meta, _decoded(log.lines, 0).records, words)), limit)
+        return newest((hit for log in logs for hit in find(log.meta, _slice_of(log.lines).records, words)), limit)
 
     async def delete(self, session: str) -> None:
         """Forget a session and the blobs only it cites. Nothing happens when it is missing."""
@@ -186,7 +171,7 @@ class MemoryStore:
     async def verify(self, session: str) -> tuple[str, ...]:
         """Read everything of a session back and name what is wrong; empty when nothing is."""
         log = self._log(session)
-        found = _decoded(log.lines, 0)
+        found = _slice_of(log.lines)
         wrong = [found.trouble.detail] if found.trouble else []
         cited = {sha for record in found.records for sha in find_cited_blobs(record.event)}
         return (
@@ -213,60 +198,6 @@ class MemoryStore:
             raise StoreReadOnly(f"The store {self.url!r} was opened for reading only.")
 
 
-def select(metas: Iterable[SessionMeta], query: SessionQuery) -> tuple[SessionMeta, ...]:
-    """The sessions that `query` asks for, newest first."""
-    chosen = (
-        meta
-        for meta in metas
-        if (query.project is None or meta.project == query.project)
-        and (query.name is None or meta.name == query.name)
-        and (query.include_empty or not meta.empty)
-        and (query.include_children or not meta.parent)
-    )
-    return tuple(sorted(chosen, key=lambda meta: (meta.updated, meta.created, meta.id), reverse=True)[: query.limit])
-
-
-def words_of(text: str) -> tuple[str, ...]:
-    """The words that a search for `text` looks for."""
-    return tuple(_WORD.findall(_folded(text)))
-
-
-def find(meta: SessionMeta, records: Iterable[Recorded], words: Sequence[str]) -> Iterator[tuple[int, SearchHit]]:
-    """The events of a session in which some word begins with each of `words`, with their times.
-
-    No words find nothing.
-    """
-    patterns = [re.compile(rf"(?<![^\W_]){word}") for word in words]
-    for record in records if patterns else ():
-        text = searchable_text(record.event)
-        folded = _folded(text)
-        places = [found.start() for pattern in patterns if (found := pattern.search(folded))]
-        if len(places) == len(patterns):
-            snippet = _snippet(text, places[0] * len(text) // len(folded))
-            yield record.at, SearchHit(session=meta.id, seq=record.seq, snippet=snippet, meta=meta)
-
-
-def newest(hits: Iterable[tuple[int, SearchHit]], limit: int) -> tuple[SearchHit, ...]:
-    """The `limit` newest of some hits."""
-    ordered = sorted(hits, key=lambda hit: (hit[0], hit[1].seq), reverse=True)
-    return tuple(hit for _, hit in ordered[: max(0, limit)])
-
-
-def no_session(session: str) -> NoSession:
-    """The error for a session that is not there."""
-    return NoSession(f"There is no session {session!r} in this store. `backstay sessions list` shows what there is.")
-
-
-def busy(lease: Lease) -> str:
-    """Say who holds a session and since when."""
-    owner = lease.owner
-    since = datetime.fromtimestamp(lease.since / 1_000_000, UTC).isoformat(timespec="seconds")
-    return (
-        f"Session {lease.session!r} is held by {owner.label or 'a process'!r} (pid {owner.pid} on {owner.host!r}) "
-        f"since {since}. Close it there, or follow it with `backstay log tail {lease.session}`."
-    )
-
-
 class _Log(Struct, eq=False):
     meta: SessionMeta
     token: int
@@ -290,38 +221,9 @@ class _Shelf(Struct, eq=False):
 _SHARED: Final[dict[str, _Shelf]] = {}
 
 
-def _encoded(session: str, expected: int, records: Sequence[Recorded]) -> list[bytes]:
-    if [record.seq for record in records] != list(range(expected + 1, expected + 1 + len(records))):
-        raise SeqConflict(f"Events for session {session!r} must be numbered from {expected + 1} without a gap.")
-    try:
-        return [encode(record) for record in records]
-    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
-        raise Bug(f"An event of session {session!r} cannot be written down: {exc}. Please report it.") from exc
-
-
-def _decoded(lines: Iterable[bytes], after: int) -> LogSlice:
-    records: list[Recorded] = []
-    try:
-        records.extend(map(decode, lines))
-    except (LogDamaged, NeedsUpgrade) as exc:
-        trouble = Trouble(
-            kind="newer" if isinstance(exc, NeedsUpgrade) else "damaged", detail=str(exc), seq=after + len(records)
-        )
-        return LogSlice(records=tuple(records), trouble=trouble)
-    return LogSlice(records=tuple(records))
-
-
-def _folded(text: str) -> str:
-    """`text` in small letters, without accents."""
-    if text.isascii():
-        return text.lower()
-    return "".join(char for char in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(char) != "Mn")
-
-
-def _snippet(text: str, place: int) -> str:
-    start, end = max(0, place - AROUND), place + AROUND
-    flat = " ".join(text[start:end].split())
-    return f"{'…' if start else ''}{flat}{'…' if end < len(text) else ''}"
+def _slice_of(lines: Sequence[bytes], after: int = 0) -> LogSlice:
+    records, trouble = decode_batch(enumerate(lines, after + 1), after)
+    return LogSlice(records=records, trouble=trouble)
 
 
 if TYPE_CHECKING:

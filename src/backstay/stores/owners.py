@@ -4,6 +4,7 @@ import os
 import platform
 import secrets
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ import msgspec
 from backstay.logic.state.content import replace_surrogates
 from backstay.system.machine import boot_id
 from backstay.vocab.errors import UserError
-from backstay.vocab.specs import Owner
+from backstay.vocab.specs import Lease, Owner
 
 MOST_TTL_S: Final = 24 * 3600
 """How long a lease lasts at most without a heartbeat."""
@@ -45,6 +46,16 @@ def is_dead(owner: Owner) -> bool:
         return False
     started = start_ticks(owner.pid)
     return started is None or (started > 0 and owner.started not in (0, started))
+
+
+def describe_holder(lease: Lease) -> str:
+    """Say who holds a session and since when."""
+    owner = lease.owner
+    since = datetime.fromtimestamp(lease.since / 1_000_000, UTC).isoformat(timespec="seconds")
+    return (
+        f"Session {lease.session!r} is held by {owner.label or 'a process'!r} (pid {owner.pid} on {owner.host!r}) "
+        f"since {since}. Close it there, or follow it with `backstay log tail {lease.session}`."
+    )
 
 
 def check_terms(owner: Owner, ttl_s: float) -> int:

@@ -4,13 +4,15 @@ The line is `{"seq","id","at","by","cause"?,"type","v","data"}`. `v` stands outs
 is decoded; the current version decodes directly.
 """
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
 
 import msgspec
 
-from backstay.vocab.errors import LogDamaged, NeedsUpgrade
+from backstay.vocab.errors import Bug, LogDamaged, NeedsUpgrade, SeqConflict
 from backstay.vocab.event import By, Event, Recorded
 from backstay.vocab.events import VERSIONS
+from backstay.vocab.specs import Trouble
 from backstay.wire.json_text import EVENT_NAMED, NAME_OF
 from backstay.wire.upcast import Raw, upcast
 
@@ -55,6 +57,32 @@ def decode(line: bytes | memoryview | str) -> Recorded:
         cause=head.cause,
         event=decode_body(head.type, head.v, head.data),
     )
+
+
+def encode_batch(session: str, expected: int, records: Sequence[Recorded]) -> list[bytes]:
+    """Return the lines of events that follow the event `expected`. Raise `SeqConflict` when they are not numbered so."""
+    if [record.seq for record in records] != list(range(expected + 1, expected + 1 + len(records))):
+        raise SeqConflict(f"Events for session {session!r} must be numbered from {expected + 1} without a gap.")
+    try:
+        return [encode(record) for record in records]
+    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
+        raise Bug(f"An event of session {session!r} cannot be written down: {exc}. Please report it.") from exc
+
+
+def decode_batch(rows: Iterable[tuple[int, bytes]], after: int) -> tuple[tuple[Recorded, ...], Trouble | None]:
+    """Return the events of lines and their numbers, up to the first that cannot be read or does not follow; and what is wrong there."""
+    records: list[Recorded] = []
+    try:
+        for seq, line in rows:
+            record = decode(line)
+            if not seq == record.seq == after + 1:
+                raise LogDamaged(f"Event {after + 1} is missing: {record.seq} stands at {seq}.")
+            records.append(record)
+            after = seq
+    except (LogDamaged, NeedsUpgrade) as exc:
+        kind: Literal["newer", "damaged"] = "newer" if isinstance(exc, NeedsUpgrade) else "damaged"
+        return tuple(records), Trouble(kind=kind, detail=str(exc), seq=after)
+    return tuple(records), None
 
 
 def decode_body(name: str, version: int, body: bytes | memoryview | msgspec.Raw) -> Event:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backstay.stores.sqlite.connection import Access, Db, DbError, StdlibDb, connect_with
-from backstay.stores.sqlite.files import locked
+from backstay.stores.sqlite.files import lock
 from backstay.stores.sqlite.schema import PAGE_SIZE
 from backstay.system.files import make_folder
 from backstay.system.installation import hint_extra, hint_package
@@ -128,7 +128,7 @@ def _one_line(content: bytes, path: Path) -> str:
 
 def _from_keyring(store: Path, *, create: bool) -> str:
     ring = _keyring()
-    found = _asked(ring, lambda: ring.get_password(SERVICE, str(store)))
+    found = _ask(ring, lambda: ring.get_password(SERVICE, str(store)))
     if found is not None:
         return _sound(found, store)
     if _has_content(store) or not create:
@@ -137,12 +137,12 @@ def _from_keyring(store: Path, *, create: bool) -> str:
             f"the store was moved, copy its key: `keyring get {SERVICE} OLD_PATH`, then `keyring set {SERVICE} {store}`."
         )
     make_folder(store.parent)
-    with locked(store):  # two processes that make a key at once would leave one with a store that no key opens
-        kept = _asked(ring, lambda: ring.get_password(SERVICE, str(store)))
+    with lock(store):  # two processes that make a key at once would leave one with a store that no key opens
+        kept = _ask(ring, lambda: ring.get_password(SERVICE, str(store)))
         if kept is None and not _has_content(store):
             made = secrets.token_hex(32)
-            _asked(ring, lambda: ring.set_password(SERVICE, str(store), made))
-            kept = _asked(ring, lambda: ring.get_password(SERVICE, str(store)))
+            _ask(ring, lambda: ring.set_password(SERVICE, str(store), made))
+            kept = _ask(ring, lambda: ring.get_password(SERVICE, str(store)))
             if kept != made:
                 raise StoreUnavailable(
                     f"The keyring ({_backend(ring)}) did not keep the key that was made for {str(store)!r}, so no store "
@@ -157,7 +157,7 @@ def _sound(key: object, store: Path) -> str:
     return key
 
 
-def _asked(ring: Any, ask: Callable[[], object]) -> object:  # Any: `keyring` is not always there to be typed
+def _ask(ring: Any, ask: Callable[[], object]) -> object:  # Any: `keyring` is not always there to be typed
     try:
         return ask()
     except (ring.errors.KeyringError, RuntimeError, OSError) as exc:
@@ -210,7 +210,7 @@ class Cipher:
 
     def connect(self, path: str, access: Access) -> Db:
         """Open the database at `path`, which exists; whether the key fits shows when it is first read."""
-        return self._opened(path, access, self._key.raw or self._derived(path))
+        return self._open(path, access, self._key.raw or self._derive_key(path))
 
     def is_plain(self, path: str) -> bool:
         """Whether the file at `path` is a database that is not encrypted."""
@@ -224,7 +224,7 @@ class Cipher:
             db.close()
         return True
 
-    def _opened(self, path: str, access: Access, digits: str) -> StdlibDb:
+    def _open(self, path: str, access: Access, digits: str) -> StdlibDb:
         db = connect_with(self._library, "sqlcipher3", path, access)
         try:
             db.execute("PRAGMA cipher_log_level=NONE")  # it writes to the terminal otherwise
@@ -239,7 +239,7 @@ class Cipher:
             raise
         return db
 
-    def _derived(self, path: str) -> str:
+    def _derive_key(self, path: str) -> str:
         """The key that the passphrase gives, and the salt of the file: SQLCipher would derive it for each connection."""
         salt = self._salt_of(path)
         return _derive(self._key.secret.encode("utf-8", "surrogateescape"), salt) + salt.hex()
@@ -251,7 +251,7 @@ class Cipher:
             raise DbError(sqlite3.SQLITE_CANTOPEN, f"unable to open database file: {exc}") from exc
         if not size:
             return self._salt
-        db = self._opened(path, "immutable", _NO_KEY)  # never a handle of our own: see `sqlite_library`
+        db = self._open(path, "immutable", _NO_KEY)  # never a handle of our own: see `sqlite_library`
         try:
             return bytes.fromhex(db.execute("PRAGMA cipher_salt")[0][0])
         finally:

@@ -67,7 +67,7 @@ def make_file(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Hold the lock file of the database at `path`: one process at a time creates or upgrades it."""
     handle = os.open(beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -229,7 +229,7 @@ def claim(path: str, library: Library) -> Callable[[], None] | None:
     return release
 
 
-def held_by_other(path: str, library: Library) -> bool:
+def is_held_by_other(path: str, library: Library) -> bool:
     """Whether another library than `library` has the file at `path` open in this process."""
     with _lock:
         holders = _open.get(_inode(path), [])

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.stores.memory import busy
+from backstay.stores.owners import describe_holder
 from backstay.stores.sqlite.connection import Db
 from backstay.stores.sqlite.schema import value
 from backstay.vocab.errors import SessionBusy
@@ -25,7 +25,7 @@ def take(db: Db, session: str, owner: Owner, ttl: int, now: int, is_dead: IsDead
         rows = db.execute("SELECT token, owner FROM sessions WHERE id = ?", (session,))
     living = holder(db, session, now, is_dead)
     if living is not None:
-        raise SessionBusy(busy(living))
+        raise SessionBusy(describe_holder(living))
     token, previous = rows[0]
     db.execute("UPDATE sessions SET token = ?, owner = ?, since = ? WHERE id = ?", (token + 1, owner.id, now, session))
     if previous is not None and previous != owner.id:
@@ -34,7 +34,7 @@ def take(db: Db, session: str, owner: Owner, ttl: int, now: int, is_dead: IsDead
     return Lease(session=session, token=token + 1, owner=owner, since=now)
 
 
-def took(db: Db, lease: Lease) -> bool:
+def is_newest(db: Db, lease: Lease) -> bool:
     """Whether `lease` is the newest one of its session."""
     wanted = (lease.session, lease.token, lease.owner.id)
     return bool(db.execute("SELECT 1 FROM sessions WHERE id = ? AND token = ? AND owner = ?", wanted))

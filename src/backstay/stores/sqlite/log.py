@@ -7,11 +7,11 @@ import msgspec
 
 from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.outline import project
-from backstay.ports import FoldSnapshot, LogSlice, SessionQuery, Trouble
-from backstay.stores.memory import no_session
+from backstay.ports import FoldSnapshot, LogSlice, SessionQuery
+from backstay.stores.lookup import no_session
 from backstay.stores.sqlite.connection import Db, Row, Value
 from backstay.stores.sqlite.files import BlobFiles
-from backstay.vocab.errors import BlobMissing, Bug, LeaseLost, LogDamaged, NeedsUpgrade, SeqConflict, UserError
+from backstay.vocab.errors import BlobMissing, LeaseLost, LogDamaged, SeqConflict, UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Lease, SessionMeta
 from backstay.wire import codec
@@ -53,7 +53,7 @@ class Append:
             raise _lease_lost(self._lease, rows)
         num, _, _, seq, *_ = rows[0]
         if seq != self._expected:
-            if not self._doubtful.isdisjoint(record.id for record in self._records) and self.landed(db, None):
+            if not self._doubtful.isdisjoint(record.id for record in self._records) and self.has_landed(db, None):
                 return
             raise SeqConflict(
                 f"The log of session {session!r} ends at {seq}, not at {self._expected}. Read what was added first."
@@ -69,7 +69,7 @@ class Append:
             meta = project(meta, page)
         put_meta(db, num, meta)
 
-    def landed(self, db: Db, _: None) -> bool:
+    def has_landed(self, db: Db, _: None) -> bool:
         """Whether exactly these events stand in the log."""
         for page, lines in self._pages():
             rows = db.execute(
@@ -85,7 +85,7 @@ class Append:
         """The events, some at a time, and their lines: an append may be a whole log that is read from a file."""
         for start in range(0, len(self._records), PAGE):
             page = self._records[start : start + PAGE]
-            yield page, _encode(self._lease.session, self._expected + start, page)
+            yield page, codec.encode_batch(self._lease.session, self._expected + start, page)
 
     def doubt(self) -> None:
         """Remember that nobody knows whether this is in the log, so that the same append may be tried again."""
@@ -140,7 +140,7 @@ def number_of(db: Db, session: str) -> tuple[int, int]:
     return rows[0][0], rows[0][1]
 
 
-def lines_after(db: Db, num: int, after: int, limit: int) -> list[Row]:
+def lines_after(db: Db, num: int, after: int, limit: int) -> list[tuple[int, bytes]]:
     """Seq and line of the events after `after`."""
     return db.execute(
         "SELECT seq, line FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?", (num, after, limit)
@@ -153,21 +153,10 @@ def read_chunk(db: Db, session: str, after: int, limit: int) -> LogSlice:
     return decode_lines(lines_after(db, num, after, limit), after)
 
 
-def decode_lines(rows: Iterable[Row], after: int) -> LogSlice:
+def decode_lines(rows: Iterable[tuple[int, bytes]], after: int) -> LogSlice:
     """The events of `rows`, which should follow `after` without a gap, up to the first that does not."""
-    records: list[Recorded] = []
-    try:
-        for seq, line in rows:
-            record = codec.decode(line)
-            if not seq == record.seq == after + 1:
-                raise LogDamaged(f"Event {after + 1} is missing: {record.seq} stands at {seq}.")
-            records.append(record)
-            after = seq
-    except (LogDamaged, NeedsUpgrade) as exc:
-        newer = isinstance(exc, NeedsUpgrade)
-        trouble = Trouble(kind="newer" if newer else "damaged", detail=str(exc), seq=after)
-        return LogSlice(records=tuple(records), trouble=trouble)
-    return LogSlice(records=tuple(records))
+    records, trouble = codec.decode_batch(rows, after)
+    return LogSlice(records=records, trouble=trouble)
 
 
 def put_meta(db: Db, num: int, meta: SessionMeta) -> None:
@@ -262,15 +251,6 @@ def _sound_meta(row: Row) -> SessionMeta:
         raise LogDamaged(
             f"The metadata of session {session!r} is damaged: {exc}. `backstay log repair {session}` rebuilds it."
         ) from exc
-
-
-def _encode(session: str, expected: int, records: Sequence[Recorded]) -> list[bytes]:
-    if [record.seq for record in records] != list(range(expected + 1, expected + 1 + len(records))):
-        raise SeqConflict(f"Events for session {session!r} must be numbered from {expected + 1} without a gap.")
-    try:
-        return [codec.encode(record) for record in records]
-    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
-        raise Bug(f"An event of session {session!r} cannot be written down: {exc}. Please report it.") from exc
 
 
 def _lease_lost(lease: Lease, rows: list[Row]) -> LeaseLost:

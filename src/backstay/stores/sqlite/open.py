@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from backstay.stores.disk_errors import FORBIDDEN, explain_os
 from backstay.stores.sqlite.cipher import Cipher, fetch_key, needs_key, wrong_key
 from backstay.stores.sqlite.connection import Access, Connect, Db, DbError, Synchronous, explain, open_writer, patiently
-from backstay.stores.sqlite.files import beside, check_local, held_by_other, locked, make_file
+from backstay.stores.sqlite.files import beside, check_local, is_held_by_other, lock, make_file
 from backstay.stores.sqlite.schema import SCHEMA, is_empty, newer, not_ours, read_version, schema_of, set_up, upgrade
 from backstay.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
@@ -66,7 +66,7 @@ def prepare(
     cipher = Cipher(lambda: fetch_key(key, path, create=bool(new) and not read_only)) if key else None
     connect = cipher.connect if cipher else connect
     check_fits(path, connect, cipher)
-    place = _opened(path, connect, synchronous, new, read_only=read_only)
+    place = _open(path, connect, synchronous, new, read_only=read_only)
     return replace(place, key=cipher.source) if cipher else place
 
 
@@ -77,7 +77,7 @@ def check_fits(path: Path, connect: Connect, cipher: Cipher | None) -> None:
     """
     if not path.is_file() or not path.stat().st_size:
         return
-    if held_by_other(str(path), "sqlcipher3" if cipher else "sqlite3"):
+    if is_held_by_other(str(path), "sqlcipher3" if cipher else "sqlite3"):
         how = "without a key" if cipher else "with a key"
         raise StoreUnavailable(f"{str(path)!r} is open in this process {how}. Open it the same way, or close it first.")
     if beside(path, "-journal").exists():
@@ -105,12 +105,12 @@ def _unreadable(path: Path, connect: Connect, pause: int) -> bool:
     return False
 
 
-def _opened(path: Path, connect: Connect, synchronous: Synchronous, new: str, *, read_only: bool) -> DatabaseFile:
+def _open(path: Path, connect: Connect, synchronous: Synchronous, new: str, *, read_only: bool) -> DatabaseFile:
     if read_only:
         return _for_reading(path, connect, StoreReadOnly(f"The store {str(path)!r} was opened for reading only."))
     try:
         make_file(path)
-        with locked(path):
+        with lock(path):
             return patiently(lambda: _for_writing(path, connect, synchronous, new))
     except OSError as exc:
         refusal = explain_os(exc, path)

@@ -11,8 +11,8 @@ from typing import Final
 
 from backstay.logic.state.content import searchable_text
 from backstay.ports import SearchHit
-from backstay.stores.memory import find as hits_in
-from backstay.stores.memory import newest, words_of
+from backstay.stores.lookup import find as hits_in
+from backstay.stores.lookup import newest, words_of
 from backstay.stores.sqlite.connection import Db, DbError, Row, Value
 from backstay.stores.sqlite.log import META, meta_of
 from backstay.stores.sqlite.schema import set_value, value
@@ -88,11 +88,11 @@ def _candidates(db: Db, words: Sequence[str], limit: int) -> Iterator[Row]:
         if exc.kind != sqlite3.SQLITE_ERROR:
             raise
         indexed, known = 0, []  # no index, or no FTS5: read the events themselves
-    yield from _scanned(db, words, indexed)
+    yield from _scan(db, words, indexed)
     yield from known
 
 
-def _scanned(db: Db, words: Sequence[str], after: int) -> Iterator[Row]:
+def _scan(db: Db, words: Sequence[str], after: int) -> Iterator[Row]:
     likes = [f"%{word}%" for word in words if word.isascii()]
     # LIKE knows nothing of accents: a line with more bytes than characters is looked at in any case
     where = " AND ".join(("1", *("CAST(e.line AS TEXT) LIKE ?" for _ in likes)))

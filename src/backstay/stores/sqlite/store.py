@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio.to_thread
 
 from backstay.logic.secrets.rewrite import Change
-from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery
+from backstay.ports import (
+    NO_BLOBS,
+    ChangedPast,
+    Clock,
+    EventStore,
+    FoldSnapshot,
+    LogSlice,
+    Rewritable,
+    SearchHit,
+    SessionQuery,
+)
 from backstay.stores import owners
-from backstay.stores.memory import NO_BLOBS
-from backstay.stores.rewritable import ChangedPast, Rewritable
-from backstay.stores.sqlite import erase, leases, log, maintenance
+from backstay.stores.sqlite import leases, log, maintenance
 from backstay.stores.sqlite import search as sqlite_search
 from backstay.stores.sqlite.connection import (
     Connect,
@@ -105,7 +113,7 @@ class SqliteStore:
             await self._writer.aside(functools.partial(self._files.write, blobs))
         append = log.Append(lease, expected_seq, records, blobs, self._files, self._doubtful)
         try:
-            await self._writer.write(WriteJob(append.apply, append.landed, append.doubt))
+            await self._writer.write(WriteJob(append.apply, append.has_landed, append.doubt))
         except BackstayError:
             await self._take_back(large)
             raise
@@ -134,7 +142,7 @@ class SqliteStore:
         def take(db: Db) -> Lease:
             return leases.take(db, session, owner, ttl, self._clock.now(), self._is_dead)
 
-        return await self._write(take, landed=leases.took)
+        return await self._write(take, has_landed=leases.is_newest)
 
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
         """Say that `owner` lives."""
@@ -204,40 +212,40 @@ class SqliteStore:
         """Put `past` in the place of what a session's log says."""
         self._check_writable()
         await self._writer.aside(functools.partial(self._files.write, past.blobs))
-        rewrite = erase.Rewrite(lease, past, self._files)
-        await self._writer.write(WriteJob(rewrite.apply, rewrite.landed))
+        rewrite = maintenance.Rewrite(lease, past, self._files)
+        await self._writer.write(WriteJob(rewrite.apply, rewrite.has_landed))
 
     async def aside(self, session: str) -> tuple[str, ...]:
         """What repairs put aside of a session."""
-        return await self._read(erase.aside, self._place, check_session_id(session))
+        return await self._read(maintenance.aside, self._place, check_session_id(session))
 
     async def change_aside(self, session: str, change: Change) -> int:
         """Change what repairs put aside of a session; return how many pieces of it are different now."""
         check_session_id(session)
-        return await self._write(lambda db: erase.change_aside(db, self._place, session, change))
+        return await self._write(lambda db: maintenance.change_aside(db, self._place, session, change))
 
     async def is_clean(self) -> bool:
         """Whether nothing is left of what was replaced."""
-        return await self._read(erase.is_clean)
+        return await self._read(maintenance.is_clean)
 
     async def scour(self) -> None:
         """Remove from the files whatever is not part of a log any more: deleted sessions, blobs that nobody cites, free pages."""
         while await self._write(lambda db: maintenance.sweep(db, self._files)):
             pass
-        await self._write(lambda db: erase.drop_strays(db, self._files))
+        await self._write(lambda db: maintenance.drop_strays(db, self._files))
         try:
-            await self._writer.aside(lambda: patiently(functools.partial(erase.write_anew, self._place)))
+            await self._writer.aside(lambda: patiently(functools.partial(maintenance.write_anew, self._place)))
         except DbError as exc:
             raise explain(exc, str(self._place.path)) from exc
-        await self._write(erase.mark_clean)
+        await self._write(maintenance.mark_clean)
 
     async def close(self) -> None:
         """Finish what was accepted and let go of the files."""
         await self._writer.close()
 
-    async def _write(self, apply: Callable[[Db], T], landed: Callable[[Db, T], bool] | None = None) -> T:
+    async def _write(self, apply: Callable[[Db], T], has_landed: Callable[[Db, T], bool] | None = None) -> T:
         self._check_writable()
-        return await self._writer.write(WriteJob(apply) if landed is None else WriteJob(apply, landed))
+        return await self._writer.write(WriteJob(apply) if has_landed is None else WriteJob(apply, has_landed))
 
     async def _read(self, look: Callable[..., T], *args: object) -> T:
         return await self._writer.read(lambda db: look(db, *args))

@@ -40,9 +40,9 @@ class WriteJob(Struct, Generic[T], eq=False):
     """Something to write. `apply` runs inside a transaction and may run again after a rollback."""
 
     apply: Callable[[Db], T]
-    landed: Callable[[Db, T], bool] = _never
+    has_landed: Callable[[Db, T], bool] = _never
     """After a COMMIT whose outcome is unknown: whether the result of `apply` is in the database all the same."""
-    doubted: Callable[[], None] = lambda: None
+    doubt: Callable[[], None] = lambda: None
     """Called when nobody could find out."""
     error: BackstayError | None = None
     results: list[T] = field(default_factory=list)
@@ -138,7 +138,7 @@ class WriterConnection:
             self._db = patiently(self._connect)
         return self._db
 
-    def _begun(self) -> Db:
+    def _begin(self) -> Db:
         db = self._open()
         patiently(db.begin)
         return db
@@ -146,7 +146,7 @@ class WriterConnection:
     def _attempt(self, jobs: list[AnyJob]) -> list[AnyJob]:
         """Try `jobs` in one transaction; return those to try again without the one that broke it."""
         try:
-            db = self._begun()
+            db = self._begin()
         except DbError as exc:
             self._drop()
             _fail(jobs, explain(exc, self._path))
@@ -182,15 +182,15 @@ class WriterConnection:
         """
         self._drop()
         try:
-            db = self._begun()
-            there = [job for job in jobs if job.landed(db, job.results[0])]
+            db = self._begin()
+            there = [job for job in jobs if job.has_landed(db, job.results[0])]
             if not failure.full:
                 db.execute("UPDATE store SET value = value + 1 WHERE key = 'settled'")
             db.commit()
         except DbError as exc:
             self._drop()
             for job in jobs:
-                job.doubted()
+                job.doubt()
             what = f"A write to {self._path!r} failed and could not be looked up ({failure}; then {exc})"
             return _fail(
                 jobs, StoreUnavailable(f"{what}: nobody knows whether it happened. Try the same append again.")
@@ -312,7 +312,7 @@ class ThreadWriter:
                     tries = TIDY_TRIES
                 elif tries and not self._closed:
                     tries = 0 if self._tidy_up() else tries - 1
-                elif self._retired():
+                elif self._retire():
                     return
         finally:
             self._leave(batch)
@@ -341,7 +341,7 @@ class ThreadWriter:
             more = job.error is None and job.answer()
         return not (self._waiting or self._later) and self._scribe.checkpoint()
 
-    def _retired(self) -> bool:
+    def _retire(self) -> bool:
         with self._ready:
             if self._waiting or self._later:
                 return False

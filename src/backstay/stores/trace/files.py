@@ -64,7 +64,7 @@ class TraceFile:
         """Append `chunk`; return how many of its bytes went in and what stopped the others."""
         written = 0
         try:
-            with _opened(self._path) as file:
+            with _open_private(self._path) as file:
                 held = self._size if self._size is not None else _mend(file)
                 while written < len(chunk):
                     written += os.write(file, memoryview(chunk)[written:])
@@ -92,7 +92,7 @@ def delete_trace(folder: str | os.PathLike[str], session: str) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _open_private(path: Path) -> Iterator[int]:
     flags = os.O_NONBLOCK | os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     try:
         file = os.open(path, flags, 0o600)

@@ -37,7 +37,7 @@ class RequestPacker:
 
     def pack(self, content: Mapping[str, object]) -> Fields:
         """`content` as it is written."""
-        packed = {key: _decoded(value) for key, value in content.items()}
+        packed = {key: _as_plain(value) for key, value in content.items()}
         where = _holder(packed)
         if where is None:
             return cast(Fields, self._clean(packed))
@@ -120,7 +120,7 @@ def _holder(content: Fields) -> Fields | None:
     return None
 
 
-def _decoded(value: object) -> object:
+def _as_plain(value: object) -> object:
     """`value` as plain data; a body that is JSON text is read."""
     if isinstance(value, str | bytes) and value[:1] in ("{", b"{"):
         try:

@@ -98,7 +98,7 @@ def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object]
     if isinstance(delta, ToolOutputDelta):
         return Line(written, after, f"{kind} {delta.call}", delta.text, (), True)
     if kind == RAW and content.get("kind") == "stream_event":
-        return Line(written, after, pieces=tuple(_streamed(content.get("payload"), ("payload",), streams)))
+        return Line(written, after, pieces=tuple(_find_pieces(content.get("payload"), ("payload",), streams)))
     if kind.endswith("_delta") and isinstance(text := content.get("text"), str):
         return Line(written, after, pieces=(TracePiece(streams.name(kind), ("text",), text),))
     if kind in BOUNDS:
@@ -138,11 +138,11 @@ class Scrubber:
                 self._stream(piece.stream).add(line, piece)
         for stream in self._streams.values():
             stream.settle(over=final or stream.is_overdue(position))
-        taken = self._taken()
+        taken = self._take_ready()
         if self._size > MOST_HELD:
             for stream in self._streams.values():
                 stream.settle(over=True)
-            taken += self._taken()
+            taken += self._take_ready()
         while len(self._streams) > _MOST_STREAMS and not next(iter(self._streams.values())).waits:
             del self._streams[next(iter(self._streams))]
         return taken
@@ -152,15 +152,15 @@ class Scrubber:
         self._streams[name] = stream  # the one that was heard of last stands last
         return stream
 
-    def _taken(self) -> list[bytes]:
+    def _take_ready(self) -> list[bytes]:
         taken: list[bytes] = []
         while self._held and not self._held[0].waiting:
             line = self._held.popleft()
             self._size -= len(line.written)
-            taken.append(line.written if line.ready and not line.changes else self._rewritten(line))
+            taken.append(line.written if line.ready and not line.changes else self._rewrite(line))
         return taken
 
-    def _rewritten(self, line: Line) -> bytes:
+    def _rewrite(self, line: Line) -> bytes:
         try:
             content = msgspec.json.decode(line.written, type=dict[str, object])
             for path, text in line.changes:
@@ -213,7 +213,7 @@ def encode_line(content: dict[str, object]) -> bytes:
     """A line of JSON; the texts of a very long one are cut."""
     written = msgspec.json.encode(content)
     if len(written) > LONGEST_LINE:
-        written = msgspec.json.encode(content | {"data": _clipped(content.get("data"))})
+        written = msgspec.json.encode(content | {"data": _clip(content.get("data"))})
     return written
 
 
@@ -222,16 +222,16 @@ def pieces_of(line: Line) -> tuple[TracePiece, ...]:
     return (TracePiece(line.stream, _DELTA, line.text),) if line.stream else line.pieces
 
 
-def _streamed(value: object, path: Path, streams: Streams) -> Iterator[TracePiece]:
+def _find_pieces(value: object, path: Path, streams: Streams) -> Iterator[TracePiece]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, str) and key in _STREAMED:
                 yield TracePiece(streams.name("/".join(map(str, (*path, key)))), (*path, str(key)), inner)
             else:
-                yield from _streamed(inner, (*path, str(key)), streams)
+                yield from _find_pieces(inner, (*path, str(key)), streams)
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            yield from _streamed(inner, (*path, index), streams)
+            yield from _find_pieces(inner, (*path, index), streams)
 
 
 def put_text(content: object, path: Path, text: str) -> None:
@@ -242,13 +242,13 @@ def put_text(content: object, path: Path, text: str) -> None:
     place[path[-1]] = text
 
 
-def _clipped(value: object) -> object:
+def _clip(value: object) -> object:
     match value:
         case str() if len(value) > LONGEST_TEXT:
             return f"{value[:LONGEST_TEXT]} [cut here: {len(value):,} characters]"
         case dict():
-            return {key: _clipped(inner) for key, inner in value.items()}
+            return {key: _clip(inner) for key, inner in value.items()}
         case list():
-            return [_clipped(inner) for inner in value]
+            return [_clip(inner) for inner in value]
         case _:
             return value

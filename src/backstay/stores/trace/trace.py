@@ -7,6 +7,9 @@ all sessions. A crash may cost that tail. A disk that fails costs lines, which a
 
 No line reaches the file with a secret in it that can be told as one, be it split over several lines; a line that may
 hold the beginning of one waits for those that follow. Requests are written as what is new in them.
+
+A secret that became known later is taken out of what was written (`change_trace`): a stream is put together first, since no line holds
+all of the secret.
 """
 
 import json
@@ -14,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,10 +27,13 @@ import anyio.to_thread
 import msgspec
 
 from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.secrets.rewrite import Change, as_text, change_bytes, change_texts, texts_in
 from backstay.ports import Trace
-from backstay.stores.trace.files import TraceFile, segments, trace_path
+from backstay.stores.trace.files import TraceFile, older_path, segments, trace_path
 from backstay.stores.trace.requests import RequestPacker, RequestReader
-from backstay.stores.trace.scrub import Line, Scrubber, Streams, encode_line, line_of
+from backstay.stores.trace.scrub import Line, Scrubber, Streams, TracePiece, encode_line, line_of, pieces_of, put_text
+from backstay.system.files import replace_file
+from backstay.vocab.deltas import DELTAS
 
 
 class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,11 +48,11 @@ class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, object] = {}
 
 
-def _named(thing: object) -> str:
+def _name_kind(thing: object) -> str:
     return f"<{type(thing).__name__}>"
 
 
-_encoder: Final = msgspec.json.Encoder(enc_hook=_named)
+_encoder: Final = msgspec.json.Encoder(enc_hook=_name_kind)
 decoder: Final = msgspec.json.Decoder(TraceLine)
 
 
@@ -61,7 +67,7 @@ def encode(line: TraceLine) -> bytes:
 def _salvage(content: dict[str, object]) -> dict[str, object]:
     """Save what can be of content that the encoder refuses, such as text with half a character."""
     try:
-        text = json.dumps(content, default=_named, skipkeys=True, ensure_ascii=False)
+        text = json.dumps(content, default=_name_kind, skipkeys=True, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as exc:
         return {"unwritable": f"{type(exc).__name__}: {exc}"}
     return {"salvaged": text.encode("utf-8", "replace").decode()}
@@ -80,8 +86,10 @@ BEHIND_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64 * 1024 * 1024
 """Bytes that wait for a disk that hangs; what comes after them is lost."""
 
-Scrub = Callable[[Mapping[str, object]], Mapping[str, object]]
-"""What else takes something out of a line's content before it is buffered."""
+
+ChangePieces = Callable[[Sequence[str]], list[str]]
+"""Gives the pieces of a stream with other words in them, as many as there were."""
+_KINDS: Final = {kind.__name__: kind for kind in DELTAS}
 
 
 class TraceSlice(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,14 +118,12 @@ class FileTrace:
         *,
         max_bytes: int = MAX_BYTES,
         now: Callable[[], int] | None = None,
-        scrub: Scrub | None = None,
         redactor: Redactor = PLAIN,
     ) -> None:
         self._folder = Path(folder)
         self._redactor = redactor
         self._half = max_bytes // 2
         self._now = now or _wall_clock
-        self._scrub = scrub
         self._places: dict[str, _FilePlace] = {}
         self._queue: deque[tuple[_FilePlace, Line | TraceLine, int]] = deque()
         self._holding: set[_FilePlace] = set()
@@ -151,7 +157,7 @@ class FileTrace:
     def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
         """Buffer one line; never waits, and never raises for what the content or the disk is."""
         place = self._place(session)
-        traced = place.line(kind, self._now(), self._scrub(content) if self._scrub else content)
+        traced = place.line(kind, self._now(), content)
         entry: Line | TraceLine = traced
         if kind == REQUEST:  # long, and little of it is new: that is found out later, by the flusher
             size = _size(content)
@@ -232,15 +238,15 @@ class FileTrace:
             batches: dict[_FilePlace, list[Line]] = {place: [] for place in self._holding}
             for _ in range(len(self._queue)):
                 place, entry, size = self._queue.popleft()
-                line = entry if isinstance(entry, Line) else place.packed(entry)
+                line = entry if isinstance(entry, Line) else place.pack_request(entry)
                 batches.setdefault(place, []).append(line)
                 self._taken += size
             for place, fresh in batches.items():
-                if lines := self._scrubbed(place, fresh, final=final):
+                if lines := self._scrub(place, fresh, final=final):
                     self._put(place, lines)
             self._holding = {place for place in batches if place.scrubber.holds}
 
-    def _scrubbed(self, place: "_FilePlace", fresh: list[Line], *, final: bool) -> list[bytes]:
+    def _scrub(self, place: "_FilePlace", fresh: list[Line], *, final: bool) -> list[bytes]:
         """The lines that may be written now. Lines that cannot be looked through are lost: they must end no thread."""
         try:
             return place.scrubber.take(fresh, position=place.after, final=final)
@@ -330,8 +336,44 @@ def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
                 unreadable += 1
     requests = RequestReader()
     lines = [_whole(line, requests) if line.kind == REQUEST else line for line in lines]
-    reported = sum(_reported(line) for line in lines)
+    reported = sum(_count_lost(line) for line in lines)
     return TraceSlice(lines=tuple(lines), lost=unreadable + reported, cut=any(line.kind == CUT for line in lines))
+
+
+def trace_texts(folder: str | os.PathLike[str], session: str) -> Iterator[str]:
+    """Every text of a session's trace: those of each line, and the streams put together."""
+    streams, joined = Streams(), dict[str, list[str]]()
+    for line in b"\n".join(segments(trace_path(folder, session))).split(b"\n"):
+        try:
+            yield from texts_in(decoder.decode(line).data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            yield as_text(line)
+        piece = _piece(line, streams)
+        for each in pieces_of(piece) if piece is not None else ():
+            joined.setdefault(each.stream, []).append(each.text)
+    for pieces in joined.values():
+        yield "".join(pieces)
+
+
+def change_trace(folder: str | os.PathLike[str], session: str, change: Change, change_pieces: ChangePieces) -> int:
+    """Change both files of a session's trace, each in one step; return how many lines are different now.
+
+    `change` is applied to every text of every line, `change_pieces` before that to the pieces of each stream.
+    Nobody writes the trace meanwhile.
+    """
+    newer = trace_path(folder, session)
+    paths = [path for path in (older_path(newer), newer) if path.exists()]
+    before = {path: path.read_bytes().split(b"\n") for path in paths}
+    lines = _change_streams([line for path in paths for line in before[path]], change_pieces)
+    lines = [_change_line(line, change) for line in lines]
+    count = 0
+    for path in paths:
+        after, lines = lines[: len(before[path])], lines[len(before[path]) :]
+        different = sum(one != other for one, other in zip(before[path], after, strict=True))
+        if different:
+            replace_file(Path(path), b"\n".join(after))
+        count += different
+    return count
 
 
 class _TracePosition:
@@ -370,7 +412,7 @@ class _FilePlace(_TracePosition):
         self.lost = 0
         """Lines that are lost and not yet reported in the file."""
 
-    def packed(self, request: TraceLine) -> Line:
+    def pack_request(self, request: TraceLine) -> Line:
         """A request as it is written: what is new in it."""
         try:
             line = msgspec.structs.replace(request, data=self.packer.pack(request.data))
@@ -391,9 +433,54 @@ def _whole(line: TraceLine, requests: RequestReader) -> TraceLine:
     return msgspec.structs.replace(line, data=requests.unpack(line.data))
 
 
-def _reported(line: TraceLine) -> int:
+def _count_lost(line: TraceLine) -> int:
     lines = line.data.get("lines") if line.kind == LOST else 0
     return lines if isinstance(lines, int) else 0
+
+
+def _change_line(line: bytes, change: Change) -> bytes:
+    try:
+        traced = decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return change_bytes(line, change)
+    after = change_texts(traced.data, change)
+    return line if after == traced.data else msgspec.json.encode(msgspec.structs.replace(traced, data=after))
+
+
+def _change_streams(lines: list[bytes], change_pieces: ChangePieces) -> list[bytes]:
+    """The lines without what only the pieces of a stream together show."""
+    streams, joined = Streams(), dict[str, list[tuple[int, TracePiece]]]()
+    for place, line in enumerate(lines):
+        found = _piece(line, streams)
+        for piece in pieces_of(found) if found is not None else ():
+            joined.setdefault(piece.stream, []).append((place, piece))
+    changes: dict[int, list[TracePiece]] = {}
+    for pieces in joined.values():
+        after = change_pieces([piece.text for _, piece in pieces])
+        for (place, piece), text in zip(pieces, after, strict=True):
+            if text != piece.text:
+                changes.setdefault(place, []).append(piece._replace(text=text))
+    return [_put_into(line, changes[place]) if place in changes else line for place, line in enumerate(lines)]
+
+
+def _put_into(line: bytes, pieces: Iterable[TracePiece]) -> bytes:
+    content = msgspec.json.decode(line, type=dict[str, object])
+    for piece in pieces:
+        put_text(content["data"], piece.path, piece.text)
+    return msgspec.json.encode(content)
+
+
+def _piece(line: bytes, streams: Streams) -> Line | None:
+    try:
+        traced = decoder.decode(line)
+        return line_of(line, traced.after, traced.kind, _content(traced), streams)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+        return None
+
+
+def _content(traced: TraceLine) -> dict[str, object]:
+    kind = _KINDS.get(traced.kind)
+    return traced.data if kind is None else {**traced.data, "delta": msgspec.convert(traced.data.get("delta"), kind)}
 
 
 def _wall_clock() -> int:

@@ -7,13 +7,13 @@ finds.
 
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 import anyio
 import msgspec
 
 from backstay.ports import (
+    NO_BLOBS,
     EventStore,
     FoldSnapshot,
     LogSlice,
@@ -33,8 +33,6 @@ from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Lease, Owner, SessionMeta, ToolSpec
 
 T = TypeVar("T")
-
-NO_BLOBS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
 class WrappedStore:
