@@ -14,6 +14,8 @@ from backstay.permissions import Call, Verdict, judge_call, paths_to_resolve, ru
 from backstay.permissions.arguments import matches_text
 from backstay.permissions.bounds import DEEPEST, LONGEST_COMMAND, LONGEST_NAME
 from backstay.permissions.call_site import CallSite
+from backstay.permissions.shell.expand import Site
+from backstay.permissions.shell.finder import MOST_READ, MOST_WORDS, CommandFinder, WordLimit
 from backstay.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, meets, star_match
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import MODES, Mode
@@ -243,3 +245,24 @@ _PATTERNS = (
     "(a+)+$",
     "\\" * 999,
 )
+
+
+@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+@pytest.mark.parametrize("repeated", [20, 60, 300])
+@pytest.mark.parametrize(
+    "piece", ["find . -exec ", "find . -ok ", "env find . -execdir ", "fd -x ", "time ", "parallel "]
+)
+def test_programs_that_run_programs_that_run_programs_take_bounded_work(piece: str, repeated: int, mode: Mode) -> None:
+    judged_words: list[int] = []
+
+    class Counted(WordLimit):
+        def take(self, count: int) -> bool:
+            judged_words.append(count)
+            return super().take(count)
+
+    finder = CommandFinder(GROUND, Counted())
+    finder.text(f"{piece * repeated}rm -rf x", Site(GROUND, ("/repo",)))
+
+    assert sum(judged_words) < 2 * MOST_READ + MOST_WORDS**2 // 2
+    assert len(judged_words) < MOST_READ
+    assert judged("Bash", {"command": f"{piece * repeated}rm -rf x"}, mode).decision in ("ask", "deny")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from backstay.permissions.call_site import CallSite, Command, Layer
 from backstay.permissions.shell.effects import Effect, guess, is_stream
@@ -37,11 +37,14 @@ MOST_WORDS: Final = 1_000
 MOST_TEXTS: Final = 40
 """Scripts that are looked through for one text."""
 MOST_INNER: Final = 12
+MOST_READ: Final = 5_000
+"""Words that are read for one command line, each as often as it is taken for the word of another program: about 50 ms."""
 MOST_POSSIBLE: Final = 100
 MOST_HANDED: Final = 30_000
 """Characters of all commands together that may begin in texts that a program may hand to a shell; they overlap."""
 MOST_FIRST: Final = 3
 """Words behind a program that runs others, of which each may begin the command: before it stand values of options."""
+_TOO_MANY: Final = "too many programs run each other"
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
 _TEXT: Final = re.compile(r"[\s;|&]")
 """What a script of more than one word has."""
@@ -63,11 +66,23 @@ _INPUT_FLAG: Final = re.compile(r"-[a-z]*s[a-z]*")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 
 
+class WordLimit(Struct):
+    """How many words of a command line may still be read. Programs that run programs that run others would take time without end."""
+
+    left: int = MOST_READ
+
+    def take(self, count: int) -> bool:
+        """Take `count` words off; return whether they may be read."""
+        self.left -= count
+        return self.left >= 0
+
+
 class CommandFinder:
     """Finds the commands of one text, and of the scripts in it."""
 
-    def __init__(self, call_site: CallSite, *, perhaps: bool = False) -> None:
+    def __init__(self, call_site: CallSite, limit: WordLimit | None = None, *, perhaps: bool = False) -> None:
         self.call_site, self.perhaps = call_site, perhaps
+        self.limit = limit or WordLimit()
         self.commands: list[Command] = []
         self.problems: list[str] = []
         self.texts = 0
@@ -127,7 +142,7 @@ class CommandFinder:
 
     def possible(self) -> Sequence[Command]:
         """Give the commands that may stand in the texts that a program may hand to a shell."""
-        inner, size = CommandFinder(self.call_site, perhaps=True), 0
+        inner, size = CommandFinder(self.call_site, self.limit, perhaps=True), 0
         pending, done = sorted(self.handed, key=lambda each: len(each[0])), set[object]()
         for text, site in pending:  # it grows
             if text in done or not may_be_script(text):
@@ -165,6 +180,11 @@ class CommandFinder:
 
     def command(self, seen: Seen, site: Site, around: tuple[Layer, ...] = (), steers: tuple[str, ...] = ()) -> None:
         """Take in a command: what runs it, what it does, what it runs in turn."""
+        if self.limit.left < 0:
+            unread = Effect()
+            unread.hide(_TOO_MANY)
+            self.commands.append(_command((*around, _layer(seen.fields)), unread, steers, given=False))
+            return
         opened = Effect()
         for operator, field in seen.redirects:
             opened.touch("write" if operator in _WRITES else "read", field, site, redirect=True)
@@ -184,6 +204,9 @@ class CommandFinder:
             self.listens = self.listens or seen.fed or seen.repeated
             given = (*(seen.fields[1:] if hands == "all" else ()), *seen.given)
             self.handed += [(field.text if field.value is None else field.value, site) for field in given]
+        if not self.limit.take(sum(map(len, effect.inner))):
+            effect.hide(_TOO_MANY)
+            effect.inner.clear()
         self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
         inside, site = (*around, *layers[:1]), _move(seen.fields, site)
         for script in scripts:
@@ -198,8 +221,8 @@ class CommandFinder:
         pending = [seen.fields] if seen.fields else []
         while pending:
             fields = pending.pop(0)
-            if len(layers) >= MOST_INNER:
-                effect.hide("too many programs run each other")
+            if len(layers) >= MOST_INNER or not self.limit.take(len(fields)):
+                effect.hide(_TOO_MANY)
                 break
             if _layer(fields) in layers:
                 continue

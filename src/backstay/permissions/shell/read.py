@@ -30,7 +30,7 @@ def read_command(text: str, call_site: CallSite) -> Script:
     problems = list[str]()
     for step in proof.steps:
         given = given if step.fed else []
-        finder = CommandFinder(call_site)
+        finder = CommandFinder(call_site, whole.limit)
         commands += _commands_of(step, finder, given)
         given += [Field(word.value) for word in step.words if word.value and " " in word.value]
         problems += finder.problems
