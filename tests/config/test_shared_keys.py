@@ -50,7 +50,7 @@ def state(found: Layered) -> tuple[object, ...]:
 def started(found: Layered) -> tuple[tuple[ServerSpec, ...], Mapping[str, bool], Mapping[str, Source]]:
     """The servers and plugins that a session starts, and the marketplaces that it knows."""
     servers = read_servers(ServersPlace(layered=found, environment={})).specs
-    plugins = PluginPlace.of(found, Path(found.trust.root), {"HOME": "/nowhere"})
+    plugins = PluginPlace.of(found)
     return servers, plugins.enabling.counts(trusted=plugins.trusted), plugins.marketplaces()
 
 

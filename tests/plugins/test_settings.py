@@ -70,7 +70,7 @@ async def put(world: World, folder: Path) -> None:
 
 
 def place(world: World) -> PluginPlace:
-    return PluginPlace.of(world.read(), world.project, world.environment)
+    return PluginPlace.of(world.read())
 
 
 async def test_the_plugins_of_a_run_are_those_that_its_settings_switch_on(world: World, tmp_path: Path) -> None:

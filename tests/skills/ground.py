@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from backstay.config.locations import ProjectPaths
 from backstay.skills.locations import PluginFolders, Sources
 from backstay.skills.scan import Found, scan_now
 
@@ -28,11 +29,15 @@ class Ground:
     ) -> Sources:
         """Where to look."""
         return Sources(
-            cwd=cwd or self.project,
-            root=self.project,
-            home=self.home,
-            config=self.config,
-            claude=self.home / ".claude",
+            paths=ProjectPaths(
+                cwd=cwd or self.project,
+                root=self.project,
+                repository=self.project,
+                home=self.home,
+                config=self.config,
+                claude=self.home / ".claude",
+                data=self.home / "data",
+            ),
             trusted=trusted,
             seen=seen,
             plugins=plugins,

@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from backstay.config.locations import ProjectPaths
 from backstay.config.trust.inventory import survey
 from backstay.skills.locations import PluginFolders, sources_of
 from backstay.skills.render import Surroundings, read_body, render
@@ -266,7 +267,7 @@ def test_who_works_in_the_home_folder_has_the_persons_skills_there(ground: Groun
 
     from backstay.skills.scan import scan_now
 
-    found = scan_now(sources_of(ground.home, trusted=False, environment=environment)).skill("x")
+    found = scan_now(sources_of(ProjectPaths.of(ground.home, environment), trusted=False)).skill("x")
 
     assert (found.source, found.trusted) == ("person", True)
 

@@ -325,7 +325,7 @@ def _told_here(cwd: Path, trust: bool | None) -> "Instructions":
     except UserError as exc:  # the model has a part in one line of it: no reason to show none
         output.warn(output.escape_terminal(str(exc)))
         chosen = None
-    return look_here(cwd, layered, model=chosen.model if chosen is not None else "").instructions
+    return look_here(layered, model=chosen.model if chosen is not None else "").instructions
 
 
 def _say_parts(found: "Instructions") -> None:

@@ -66,7 +66,7 @@ class Here(Struct, frozen=True, dict=True):
         """What a session here would find. Raise `UserError` when that cannot be known."""
         from backstay.session.project.discover import look_here
 
-        return look_here(self.cwd, self.layered, model=self.model)
+        return look_here(self.layered, model=self.model)
 
 
 Check = Callable[[Here], Iterable[Finding]]

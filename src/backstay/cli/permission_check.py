@@ -51,11 +51,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 def settings_of(cwd: str | None, *, bare: bool) -> Options:
     """What the settings say of sessions in a folder. Raise `UserError` when a file of them cannot be read."""
     found = read_and_apply(Options(cwd=os.path.realpath(cwd or "."), bare=bare), None)
-    for words in (
-        ()
-        if found.resolved.layered is None
-        else (*found.resolved.layered.warnings, *filter(None, (found.resolved.layered.notice,)))
-    ):
+    layered = found.resolved.layered
+    for words in (*layered.warnings, *filter(None, (layered.notice,))):
         warn(escape_terminal(words))
     return found
 

@@ -117,6 +117,7 @@ def validate(path: Path, as_json: bool) -> int:
 def look(place: StoreLocation, *, trust: bool) -> "Found":
     """Everything that people keep here for an agent. Settings that are broken only mean that nothing of the workspace is trusted."""
     from backstay.config.layers import read_layers
+    from backstay.config.locations import ProjectPaths
     from backstay.session.project.discover import look_here
     from backstay.skills.locations import sources_of
     from backstay.skills.scan import scan_now
@@ -124,10 +125,10 @@ def look(place: StoreLocation, *, trust: bool) -> "Found":
 
     cwd = Path(place.cwd or ".").absolute()
     try:
-        around = look_here(cwd, read_layers(cwd, trust=True if trust else None))
+        around = look_here(read_layers(cwd, trust=True if trust else None))
     except UserError as exc:
         output.warn(str(exc))
-        return scan_now(sources_of(cwd, trusted=trust))
+        return scan_now(sources_of(ProjectPaths.of(cwd), trusted=trust))
     held = (f"The plugin {name!r} of this workspace waits for trust." for name in around.plugins.held_back)
     for words in (*around.plugins.problems, *held):
         output.warn(output.escape_terminal(words))

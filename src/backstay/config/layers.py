@@ -19,7 +19,7 @@ from backstay.config.json_document import is_missing
 from backstay.config.key_table import find_key
 from backstay.config.last_good import LastGood
 from backstay.config.layer_file import HooksSection, LayerFile, own_mode, read_layer
-from backstay.config.locations import MANAGED, SettingsFile, data_folder, home_dir, places
+from backstay.config.locations import MANAGED, ProjectPaths, SettingsFile, places
 from backstay.config.permissions_section import UnknownMode
 from backstay.config.settings import Settings, fold_settings
 from backstay.config.trust.inventory import SERVERS, WorkspaceInventory, survey
@@ -32,7 +32,6 @@ from backstay.config.trust.trust_store import (
     left_out_words,
     odd_root,
 )
-from backstay.sandbox.folders import project_root
 from backstay.system.files import Stamp, stamp_at
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
@@ -65,6 +64,7 @@ class ProjectServers(Struct, frozen=True, kw_only=True):
 class Layered(Struct, frozen=True, kw_only=True):
     """The settings of a run: what all files come to, and every value of each file."""
 
+    paths: ProjectPaths
     settings: Settings
     rules: tuple[Rule, ...]
     """Every rule that counts, highest layer first; a list, not an order: deny beats ask beats allow."""
@@ -142,8 +142,8 @@ def read_layers(
     `vouched` is what the workspace brought along when `trust` was said: that word is not about what has come since.
     Raise `UserError` for a broken file whose denials nobody remembers, and for a wrong value in a file that counts.
     """
-    cwd = cwd.expanduser().absolute()
-    root, data = project_root(cwd), data_folder(environment)
+    paths = ProjectPaths.of(cwd, environment)
+    cwd, root, data = paths.cwd, paths.root, paths.data
     wanted = places(
         root, given=None if given is None else Path(given), bare=bare, environment=environment, managed=managed
     )
@@ -153,14 +153,14 @@ def read_layers(
     files = tuple(_read(wanted, LastGood(data), notes))
     own = tuple(file for file in files if not file.place.of_project)
     brought = tuple(file for file in files if file.place.of_project)
-    seen = survey(root, cwd, brought, own=own, home=home_dir(environment), mode=own_mode(own), bare=bare)
+    seen = survey(root, cwd, brought, own=own, home=paths.home, mode=own_mode(own), bare=bare)
     judged = _trust(TrustStore(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
-        notes += odd_root(Path(seen.root), home_dir(environment))
+        notes += odd_root(Path(seen.root), paths.home)
     notes += warn_former(root, environment, bare=bare)
     beside = _keys_beside(root, wanted, LastGood(data), environment) if bare else frozenset()
     keys = beside | former_keys(environment)
-    return replace(_fold(files, judged, cwd, notes), fingerprint=seen_before, keys_beside=keys)
+    return replace(_fold(files, judged, paths, notes), fingerprint=seen_before, keys_beside=keys)
 
 
 def _read(wanted: Sequence[SettingsFile], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
@@ -224,7 +224,7 @@ def _trust(
 # --- what counts ---------------------------------------------------------------------------------------------------------------------
 
 
-def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, notes: list[str]) -> Layered:
+def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, paths: ProjectPaths, notes: list[str]) -> Layered:
     found = judge(files, trusted=trust.trusted)
     for file in files:
         notes += file.slips
@@ -240,8 +240,9 @@ def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, notes:
         notes.append(f"{forbidden} forbids bypassPermissions, so the mode is default.")
         mode = "default"
     guarded = {each.file for each in found.select("hooks.*")}
-    folders = tuple(dict.fromkeys(_folders(files, trust, cwd, notes)))
+    folders = tuple(dict.fromkeys(_folders(files, trust, paths.cwd, notes)))
     return Layered(
+        paths=paths,
         settings=settings,
         rules=tuple(dict.fromkeys(_rules(files, trust))),
         hooks=tuple(

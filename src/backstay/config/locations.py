@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from backstay.sandbox.folders import project_root
 from backstay.vocab.rules import RuleSource
 
 MANAGED: Final = Path("/etc/backstay/settings.json")
@@ -74,6 +75,39 @@ def data_folder(environment: Mapping[str, str]) -> Path:
         return Path(given).expanduser().absolute()
     base = environment.get("XDG_DATA_HOME")
     return (Path(base).expanduser().absolute() if base else home_dir(environment) / ".local" / "share") / "backstay"
+
+
+class ProjectPaths(Struct, frozen=True, kw_only=True):
+    """Where a project is, and where the person's folders are. Made once for a session, when its settings are read, and passed whole."""
+
+    cwd: Path
+    """The working folder, absolute."""
+    root: Path
+    """The root of the repository, or the working folder outside of any."""
+    repository: Path | None
+    """The root of the repository; None outside of any."""
+    home: Path
+    config: Path
+    """The person's folder for Backstay's settings."""
+    claude: Path
+    """The person's folder for another program, which is read along."""
+    data: Path
+    """Backstay's own files."""
+
+    @classmethod
+    def of(cls, cwd: str | Path, environment: Mapping[str, str] = os.environ) -> "ProjectPaths":
+        """Find the paths of a run in `cwd`."""
+        cwd = Path(cwd).expanduser().absolute()
+        root = project_root(cwd)
+        return cls(
+            cwd=cwd,
+            root=root,
+            repository=root if (root / ".git").exists() else None,
+            home=home_dir(environment),
+            config=config_dir(environment),
+            claude=claude_dir(environment),
+            data=data_folder(environment),
+        )
 
 
 def settings_file(path: Path, source: RuleSource, family: Family = "backstay") -> SettingsFile:

@@ -1,7 +1,6 @@
 """Run one job: find the session and the agent that it names, open the session, and return the exit code."""
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -166,8 +165,7 @@ async def apply_agent(options: ResolvedOptions, store: EventStore, *, model_give
     wanted = options.agent or recorded
     if not wanted:
         return options
-    folder = Path(begun.context.working_dir if begun is not None else options.cwd)
-    found = await anyio.to_thread.run_sync(partial(_discover, options, folder))
+    found = await anyio.to_thread.run_sync(_discover, options)
     agent = _select_agent(found, wanted, old=begun is not None)
     if begun is None and not model_given and agent.model:
         options = replace(options, model=_agent_model(options, agent.model))
@@ -186,10 +184,8 @@ async def _first_event(options: ResolvedOptions, store: EventStore) -> Started |
     return event if isinstance(event, Started) else None
 
 
-def _discover(options: ResolvedOptions, folder: Path) -> Found:
-    if options.bare or options.resolved.layered is None:
-        return Found()
-    return look_here(folder.expanduser().absolute(), options.resolved.layered).found
+def _discover(options: ResolvedOptions) -> Found:
+    return Found() if options.bare else look_here(options.resolved.layered).found
 
 
 def _select_agent(found: Found, wanted: str, *, old: bool) -> AgentDefinition:
@@ -211,8 +207,8 @@ def _select_agent(found: Found, wanted: str, *, old: bool) -> AgentDefinition:
 
 def _agent_model(options: ResolvedOptions, wanted: str) -> str:
     """Resolve the model of an agent: a profile of the settings, a name or a shortcut."""
-    settings = options.resolved.layered.settings if options.resolved.layered is not None else None
-    if settings is not None and wanted in settings.providers:
+    settings = options.resolved.layered.settings
+    if wanted in settings.providers:
         return Finder(settings, options.clock).complete(wanted)
     return resolve_model(wanted, model_name(options))
 

@@ -118,7 +118,7 @@ def gather(place: InstructionInputs) -> Instructions:
     }
     summaries = ""
     if place.system_prompt is None:
-        branch = branch_of(place.project) if place.project else ""
+        branch = branch_of(place.paths.repository) if place.paths.repository else ""
         made["permission-mode"] = _made(MODES[place.mode])
         made["working-directory"] = _made("\n".join(_where(place, branch)))
         if not place.bare:
@@ -182,15 +182,15 @@ def _tasks(reading: FileReading, branch: str) -> Fitted:
     text, cut = told(tasks, branch, KIND["tasks"].limit - len(STRANGERS) - 1)
     if not place.trusted:
         text = f"{STRANGERS}\n{text}"
-    return Fitted(text=text, cut=cut, sources=(str(place.root / place.task_folder),))
+    return Fitted(text=text, cut=cut, sources=(str(place.paths.root / place.task_folder),))
 
 
 def _where(place: InstructionInputs, branch: str) -> Iterator[str]:
-    yield f"Working folder: {_word(str(place.cwd))}"
-    if place.project is None:
+    yield f"Working folder: {_word(str(place.paths.cwd))}"
+    if place.paths.repository is None:
         yield "It belongs to no repository."
     else:
-        yield f"Repository: {_word(str(place.project))}{f', branch {_word(branch)} when this was written' if branch else ''}"
+        yield f"Repository: {_word(str(place.paths.repository))}{f', branch {_word(branch)} when this was written' if branch else ''}"
     if place.folders:
         yield f"Other folders that you may work in: {', '.join(_word(str(each)) for each in place.folders[:20])}"
     about = (("System", place.system), ("Date", place.date), ("Model", place.model))

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.config.locations import claude_dir, config_dir, home_dir
-from backstay.sandbox.folders import project_root
+from backstay.config.locations import ProjectPaths
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
 
@@ -34,13 +33,7 @@ class Listed(Struct, frozen=True, kw_only=True):
 class InstructionInputs(Struct, frozen=True, kw_only=True, dict=True):
     """Where a session begins and what is known there. The instructions are a function of this and of the files that it leads to."""
 
-    cwd: Path
-    """Absolute."""
-    project: Path | None
-    """The root of the repository; None outside of any."""
-    home: Path
-    config_dir: Path
-    claude_dir: Path
+    paths: ProjectPaths
     trusted: bool = True
     """Whether the person trusts the workspace. The files of another are shown as what strangers wrote."""
     folders: tuple[Path, ...] = ()
@@ -78,35 +71,30 @@ class InstructionInputs(Struct, frozen=True, kw_only=True, dict=True):
     part_limit: int = PART_LIMIT
 
     @cached_property
-    def root(self) -> Path:
-        """The project's root, or the working folder where there is no project."""
-        return self.project or self.cwd
-
-    @cached_property
     def walk(self) -> tuple[Path, ...]:
         """The folders whose notes hold here, outermost first, the working folder last.
 
         From the project's root on. Outside of any project, from just below the home folder on; elsewhere the working folder alone,
         for who knows who can write above it.
         """
-        above = (self.cwd, *self.cwd.parents)
-        if self.project in above:
-            return above[: above.index(self.project) + 1][::-1]
-        if self.project is None and self.home in above[1:]:
-            return above[: above.index(self.home)][::-1]
-        return (self.cwd,)
+        above = (self.paths.cwd, *self.paths.cwd.parents)
+        if self.paths.repository in above:
+            return above[: above.index(self.paths.repository) + 1][::-1]
+        if self.paths.repository is None and self.paths.home in above[1:]:
+            return above[: above.index(self.paths.home)][::-1]
+        return (self.paths.cwd,)
 
     def shown(self, path: Path | str) -> str:
         """A path as people write it here: below the project's root, below the home folder, or whole."""
         text = os.fspath(path).encode("utf-8", "replace").decode()
-        for folder, prefix in ((self.root, ""), (self.home, "~/")):
+        for folder, prefix in ((self.paths.root, ""), (self.paths.home, "~/")):
             if text.startswith(f"{folder}{os.sep}"):
                 return prefix + text[len(str(folder)) + 1 :]
         return text
 
 
 def find_place(
-    cwd: str | Path,
+    cwd: str | Path | ProjectPaths,
     *,
     trusted: bool,
     folders: Sequence[str | Path] = (),
@@ -114,14 +102,8 @@ def find_place(
     **known: Any,  # Any: the other fields of `Place`, checked by its constructor
 ) -> InstructionInputs:
     """Find the place of a session that works in `cwd`. `known` are further fields of `Place`, such as `mode` and `skills`."""
-    folder = Path(cwd).expanduser().absolute()
-    root = project_root(folder)
     return InstructionInputs(
-        cwd=folder,
-        project=root if (root / ".git").exists() else None,
-        home=home_dir(environment),
-        config_dir=config_dir(environment),
-        claude_dir=claude_dir(environment),
+        paths=cwd if isinstance(cwd, ProjectPaths) else ProjectPaths.of(cwd, environment),
         trusted=trusted,
         folders=tuple(Path(each).expanduser().absolute() for each in folders),
         **known,
@@ -134,7 +116,7 @@ def denials_of(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def settled_place(
-    cwd: str | Path,
+    cwd: str | Path | ProjectPaths,
     layers: "Layered",
     *,
     environment: Mapping[str, str] = os.environ,

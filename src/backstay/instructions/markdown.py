@@ -202,7 +202,7 @@ def _path(reading: FileReading, file: TextFile, mention: Mention, roots: Sequenc
 def _written(reading: FileReading, file: TextFile, word: str) -> Path:
     """Where a word leads as it is written: from the home folder, from the root, or from the folder of the file it stands in."""
     if word.startswith("~/"):
-        return Path(os.path.normpath(reading.place.home / word[2:]))
+        return Path(os.path.normpath(reading.place.paths.home / word[2:]))
     return Path(os.path.normpath(file.path.parent / word))
 
 

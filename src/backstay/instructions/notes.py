@@ -34,9 +34,9 @@ class Notes(Struct, frozen=True, kw_only=True):
 def person_notes(reading: FileReading) -> Notes:
     """What the person tells every session. It may name files of the person's own configuration."""
     place = reading.place
-    roots = (place.config_dir, place.claude_dir)
-    files = list(_taken(reading, (place.config_dir / AGENTS, place.claude_dir / CLAUDE), None, roots))
-    rules = _rules(reading, place.claude_dir / "rules", None, roots)
+    roots = (place.paths.config, place.paths.claude)
+    files = list(_taken(reading, (place.paths.config / AGENTS, place.paths.claude / CLAUDE), None, roots))
+    rules = _rules(reading, place.paths.claude / "rules", None, roots)
     return Notes(files=(*files, *rules.files), scoped=rules.scoped)
 
 
@@ -78,7 +78,7 @@ def _taken(
 def _roots(reading: FileReading, folder: Path) -> tuple[Path, ...]:
     """Where the notes of a folder may lead: the project, or the folder alone where there is none; and what was added, if it is trusted."""
     place = reading.place
-    return (place.project or folder, *(place.folders if place.trusted else ()))
+    return (place.paths.repository or folder, *(place.folders if place.trusted else ()))
 
 
 def _rules(reading: FileReading, folder: Path, into: Sequence[Path] | None, roots: Sequence[Path]) -> Notes:

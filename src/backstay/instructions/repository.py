@@ -102,7 +102,7 @@ def _by_lock(reading: FileReading, folder: Path, locks: tuple[tuple[str, str], .
 def _text(reading: FileReading, path: Path) -> str:
     place: InstructionInputs = reading.place
     try:
-        if not reading.inside(os.path.realpath(path), (place.project or path.parent, *place.folders)):
+        if not reading.inside(os.path.realpath(path), (place.paths.repository or path.parent, *place.folders)):
             return ""
         return read_regular(path, _MANIFEST_LIMIT)[0].decode("utf-8", "replace")
     except OSError as exc:

@@ -214,9 +214,9 @@ class FileReading:
         from backstay.permissions.call_site import CallSite  # noqa: PLC0415 - only denials need it
 
         call_site = CallSite(
-            cwd=str(place.cwd),
-            home=str(place.home),
-            roots=(self._real(place.root),),
+            cwd=str(place.paths.cwd),
+            home=str(place.paths.home),
+            roots=(self._real(place.paths.root),),
             os=self._system,
             trusted=place.trusted,
         )
@@ -234,11 +234,11 @@ class FileReading:
         from backstay.permissions.paths import plain  # noqa: PLC0415 - likewise
         from backstay.permissions.sensitive_paths import sensitive  # noqa: PLC0415 - likewise
 
-        home = str(self.place.home)
-        known = tuple(self._real(root) for root in roots or (self.place.config_dir, self.place.claude_dir))
+        home = str(self.place.paths.home)
+        known = tuple(self._real(root) for root in roots or (self.place.paths.config, self.place.paths.claude))
         call_site = CallSite(cwd=known[0], home=home, roots=known, os=self._system)
         for each in (Path(real), path):
-            if each.name in _SETTINGS and (each.parent.name in _OWN_FOLDERS or each.parent == self.place.config_dir):
+            if each.name in _SETTINGS and (each.parent.name in _OWN_FOLDERS or each.parent == self.place.paths.config):
                 return each.name
             if ".git" in each.parts:
                 return ".git"

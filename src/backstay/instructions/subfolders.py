@@ -98,7 +98,7 @@ def read_notes(place: InstructionInputs, paths: Sequence[str]) -> tuple[list[Tex
 
 def _folders(place: InstructionInputs, path: str) -> Iterator[Path]:
     """The folders from below the root down to that of `path`, which has no links; none of those whose notes hold from the start."""
-    root = os.path.realpath(place.root)
+    root = os.path.realpath(place.paths.root)
     if not path.startswith(f"{root.rstrip('/')}/"):
         return
     names = Path(path[len(root) :].lstrip("/")).parent.parts
@@ -106,7 +106,7 @@ def _folders(place: InstructionInputs, path: str) -> Iterator[Path]:
         return
     told = set(map(os.path.realpath, place.walk))
     for depth in range(1, min(len(names), DEEPEST) + 1):
-        folder = place.root.joinpath(*names[:depth])
+        folder = place.paths.root.joinpath(*names[:depth])
         if os.path.lexists(folder / ".git"):  # another repository begins here, perhaps a stranger's
             return
         if os.path.realpath(folder) not in told:

@@ -99,8 +99,8 @@ def parse_task(path: str, text: str) -> Task:
 def find_tasks(reading: FileReading) -> tuple[Task, ...]:
     """The tasks of the project that are not completed: only files directly in the folder, and no README."""
     place = reading.place
-    folder = Path(os.path.normpath(place.root / place.task_folder))
-    if not reading.inside(os.path.realpath(folder), (place.root,)):
+    folder = Path(os.path.normpath(place.paths.root / place.task_folder))
+    if not reading.inside(os.path.realpath(folder), (place.paths.root,)):
         reading.complain(f"{place.task_folder!r} leads outside of the project; no tasks are read from there.")
         return ()
     found: list[Task] = []
@@ -108,7 +108,7 @@ def find_tasks(reading: FileReading) -> tuple[Task, ...]:
     if len(names) > MOST_FILES:
         reading.complain(f"{place.shown(folder)}: Only the first {MOST_FILES} of {len(names)} tasks are looked at.")
     for name in names[:MOST_FILES]:
-        file = reading.read(folder / name, (place.root,), counted=False)
+        file = reading.read(folder / name, (place.paths.root,), counted=False)
         if file is not None and file.text:
             found.append(parse_task(file.shown, file.text))
     return tuple(task for task in found if task.state != "completed")

@@ -1,6 +1,5 @@
 """Load the plugins that are switched on: each as it was installed, or not at all."""
 
-import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -9,14 +8,13 @@ from typing import Final
 from msgspec import Struct, field
 
 from backstay.config.layers import Layered
-from backstay.config.locations import config_dir, data_folder
+from backstay.config.locations import ProjectPaths
 from backstay.plugins.ids import DIRECT, PluginId, compare
 from backstay.plugins.install.sources import Source
 from backstay.plugins.installed import Enabling, Installed, InstalledPlugins, find_installed, read_enabling
 from backstay.plugins.marketplace import KnownMarketplaces, merge_known
 from backstay.plugins.plugin import Plugin, read_plugin
 from backstay.plugins.tree import tree_digest
-from backstay.sandbox.folders import project_root
 from backstay.vocab.errors import UserError
 
 _NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
@@ -137,24 +135,14 @@ def _load(plugin: PluginId, records: Collection[Installed], book: InstalledPlugi
 class PluginPlace(Struct, frozen=True, kw_only=True):
     """The folders and settings of plugins for one project."""
 
-    data: Path
-    settings: Path
-    """The person's own settings file."""
-    project: Path
-    """The root of the project."""
+    paths: ProjectPaths
     enabling: Enabling
     trusted: bool
 
     @classmethod
-    def of(cls, layered: Layered, cwd: Path, environment: Mapping[str, str] = os.environ) -> "PluginPlace":
+    def of(cls, layered: Layered) -> "PluginPlace":
         """Return the place of a run whose settings were read already."""
-        return cls(
-            data=data_folder(environment),
-            settings=config_dir(environment) / "settings.json",
-            project=project_root(cwd.expanduser().absolute()),
-            enabling=read_enabling(layered.files),
-            trusted=layered.trust.trusted,
-        )
+        return cls(paths=layered.paths, enabling=read_enabling(layered.files), trusted=layered.trust.trusted)
 
     def load(self) -> Loaded:
         """Load the plugins that are switched on here. Fast when there are none."""
@@ -162,17 +150,17 @@ class PluginPlace(Struct, frozen=True, kw_only=True):
             return Loaded(problems=self.enabling.problems)
         problems = list(self.enabling.problems)
         try:
-            known: Collection[str] = merge_known(KnownMarketplaces(self.data), self.marketplaces())
+            known: Collection[str] = merge_known(KnownMarketplaces(self.paths.data), self.marketplaces())
         except UserError as exc:  # then none is known: what comes from one is not loaded
             problems.append(str(exc))
             known = self.marketplaces()
         found = load_plugins(
             self.enabling.enabled,
             known,
-            self.data,
+            self.paths.data,
             self.trusted,
             of_project=self.enabling.of_project,
-            project=str(self.project),
+            project=str(self.paths.root),
         )
         return Loaded(plugins=found.plugins, problems=(*problems, *found.problems), held_back=found.held_back)
 

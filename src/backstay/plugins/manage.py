@@ -49,9 +49,9 @@ class Plugins:
         self._clock = clock
         self._environment = environment
         self._layered = read_layers(self._cwd, environment=environment)
-        self.place = PluginPlace.of(self._layered, self._cwd, environment)
-        self.marketplaces = KnownMarketplaces(self.place.data)
-        self.installed = InstalledPlugins(self.place.data)
+        self.place = PluginPlace.of(self._layered)
+        self.marketplaces = KnownMarketplaces(self.place.paths.data)
+        self.installed = InstalledPlugins(self.place.paths.data)
 
     def rows(self) -> tuple[PluginRow, ...]:
         """Return every plugin that is installed or switched on, with its state here."""
@@ -75,10 +75,10 @@ class Plugins:
         if _is_name(text):
             entry, known = await self._entry(text)
             reach = Reach.of_marketplace(known.source)
-            async with staging(self.place.data, entry.source, entry=entry, reach=reach) as staged:
+            async with staging(self.place.paths.data, entry.source, entry=entry, reach=reach) as staged:
                 yield staged
         else:
-            async with staging(self.place.data, source_of(text, self._cwd)) as staged:
+            async with staging(self.place.paths.data, source_of(text, self._cwd)) as staged:
                 yield staged
 
     @asynccontextmanager
@@ -90,7 +90,7 @@ class Plugins:
                 yield staged
             return
         record = self.record(plugin)
-        async with staging(self.place.data, record.source) as staged:
+        async with staging(self.place.paths.data, record.source) as staged:
             if staged.id != plugin:
                 raise UserError(
                     f"{record.source} is now called {staged.id.name!r}. Uninstall {str(plugin)!r}, then install that."
@@ -100,21 +100,21 @@ class Plugins:
     def here(self) -> Iterator[tuple[PluginId, Installed]]:
         """Yield the plugins installed for the person or for this project."""
         for plugin, records in self.installed.read().items():
-            found = applicable(records, str(self.place.project))
+            found = applicable(records, str(self.place.paths.root))
             if found is not None:
                 yield plugin, found
 
     def record(self, plugin: PluginId) -> Installed:
         """Return the record of a plugin installed here. Raise `UserError` when there is none."""
-        found = applicable(self.installed.read().get(plugin, ()), str(self.place.project))
+        found = applicable(self.installed.read().get(plugin, ()), str(self.place.paths.root))
         if found is None:
             raise UserError(f"The plugin {str(plugin)!r} is not installed here.")
         return found
 
     def install(self, staged: Staged, scope: Scope, *, switch_on: bool = True) -> Installed:
         """Install a staged plugin and switch it on, unless it is to stay as it is."""
-        project = str(self.place.project)
-        record = install(self.place.data, staged, scope=scope, project=project, at=self._clock.now())
+        project = str(self.place.paths.root)
+        record = install(self.place.paths.data, staged, scope=scope, project=project, at=self._clock.now())
         if switch_on:
             self.switch(str(staged.id), True, scope)
         return record
@@ -122,25 +122,25 @@ class Plugins:
     def uninstall(self, text: str, scope: Scope) -> PluginId:
         """Remove a plugin of one scope, and its entry in that scope's settings. Raise `UserError` when it is not installed there."""
         plugin = find_installed(self.installed.read(), text)
-        if not uninstall(self.place.data, plugin, scope=scope, project=str(self.place.project)):
+        if not uninstall(self.place.paths.data, plugin, scope=scope, project=str(self.place.paths.root)):
             raise UserError(f"The plugin {str(plugin)!r} is not installed for this {scope}. Say --scope.")
         self.switch(str(plugin), None, scope)
         return plugin
 
     def switch(self, plugin: str, on: bool | None, scope: Scope) -> Path:
         """Write into the settings of a scope that a plugin is on or off; None removes the entry. Return the file."""
-        path = self.place.settings if scope == "person" else self.place.project / SETTINGS
-        root, keys = None if scope == "person" else self.place.project, (ENABLED, plugin)
+        path = self.place.paths.config / "settings.json" if scope == "person" else self.place.paths.root / SETTINGS
+        root, keys = None if scope == "person" else self.place.paths.root, (ENABLED, plugin)
         if on is None:
-            changed = remove_setting(path, keys, data=self.place.data, root=root)
+            changed = remove_setting(path, keys, data=self.place.paths.data, root=root)
         else:
-            changed = change_setting(path, keys, on, data=self.place.data, root=root)
+            changed = change_setting(path, keys, on, data=self.place.paths.data, root=root)
         if changed and scope == "project":
             now = read_layers(self._cwd, environment=self._environment)
-            book = TrustStore(self.place.data)
+            book = TrustStore(self.place.paths.data)
             book.renew(self._layered.trust, now.trust.survey, only=SETTINGS, at=self._clock.now())
         self._layered = read_layers(self._cwd, environment=self._environment)
-        self.place = PluginPlace.of(self._layered, self._cwd, self._environment)
+        self.place = PluginPlace.of(self._layered)
         return path
 
     def find(self, text: str) -> PluginId:
@@ -188,7 +188,7 @@ class Plugins:
         )
 
     def _row(self, plugin: PluginId, records: tuple[Installed, ...]) -> PluginRow:
-        record = applicable(records, str(self.place.project))
+        record = applicable(records, str(self.place.paths.root))
         if record is None:
             others = ", ".join(sorted(each.project for each in records))
             return PluginRow(
@@ -213,7 +213,11 @@ class Plugins:
     def _outcome(self, plugin: PluginId, on: bool) -> tuple[PluginState, str, tuple[str, ...]]:
         """Load an installed plugin; return its state, its description, and its problems."""
         loaded = load_plugins(
-            {str(plugin): True}, self.list_marketplaces().keys(), self.place.data, True, project=str(self.place.project)
+            {str(plugin): True},
+            self.list_marketplaces().keys(),
+            self.place.paths.data,
+            True,
+            project=str(self.place.paths.root),
         )
         about = next((each.manifest.description for each in loaded.plugins), "")
         if on:

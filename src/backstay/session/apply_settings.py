@@ -108,7 +108,8 @@ def read_and_apply(options: Options, meta: SessionMeta | None, before: Layered |
     `before` is what held until now in a session that is open: then what is new never denies less, and the workspace is trusted only as
     far as it is what it was.
     """
-    cwd = Path(meta.cwd if meta else options.cwd).expanduser().absolute()
+    folder = options.context.working_dir if options.context is not None else options.cwd
+    cwd = Path(meta.cwd if meta else folder).expanduser().absolute()
     project = project_root(cwd)
     if options.trust and meta and project != project_root(Path(options.cwd).expanduser().absolute()):
         raise UserError(

@@ -220,7 +220,7 @@ class _Built(Struct, frozen=True):
 
     def reloads(self, given: Options, options: ResolvedOptions) -> None:
         """Have settings read again that change while the session is open, unless whoever opened it gave their own."""
-        if self.kit is not None and options.resolved.layered is not None and not isinstance(given.settings, Settings):
+        if self.kit is not None and not isinstance(given.settings, Settings):
             self.kit.reload = Reloading(
                 given,
                 options,
@@ -354,7 +354,7 @@ def _listening(
         keys=hands.keys,
         survey=options.resolved.inventory,
         held=options.resolved.held_hooks,
-        own=own_runs(None if options.resolved.layered is None else options.resolved.layered.trust, services.cwd),
+        own=own_runs(options.resolved.layered.trust, services.cwd),
         run_agent=agent_runner(options, hands, services, open_with),
     ).dispatch
 

@@ -130,8 +130,8 @@ class Options(Struct, frozen=True, kw_only=True):
 class ResolvedSettings(Struct, frozen=True, kw_only=True):
     """What the settings files, the trust in the workspace and the environment come to for one session."""
 
-    layered: "Layered | None" = None
-    """The settings files; None when none were read."""
+    layered: "Layered"
+    """What the settings files say, and where the project is."""
     mode: Mode = "default"
     """The mode that the settings say. A session that was left in a looser one, and is opened again without one, goes on in this."""
     strictest_mode: Mode | None = None
@@ -161,7 +161,7 @@ class Lineage(Struct, frozen=True, kw_only=True):
 class ResolvedOptions(Options, frozen=True, kw_only=True):
     """Options in which the settings have filled what the caller left out."""
 
-    resolved: ResolvedSettings = field(default_factory=ResolvedSettings)
+    resolved: ResolvedSettings
     lineage: Lineage = Lineage()
 
 

@@ -37,7 +37,7 @@ class Reloading(Struct):
     async def __call__(self) -> None:
         """Look, and read again if need be. Settings that cannot be read leave everything as it was."""
         layered = self.now.resolved.layered
-        if layered is None or not await anyio.to_thread.run_sync(has_changed_since, layered):
+        if not await anyio.to_thread.run_sync(has_changed_since, layered):
             return
         meta = self.runner.services.state.meta
         try:
@@ -46,10 +46,10 @@ class Reloading(Struct):
             self.tell(f"{exc} Until then the settings stay as they were.")
             return
         self.now = fresh
-        for words in fresh.resolved.layered.warnings if fresh.resolved.layered is not None else ():
+        for words in fresh.resolved.layered.warnings:
             if words not in layered.warnings:
                 self.tell(words)
-        self.kit.of_settings = (*(fresh.resolved.layered.warnings if fresh.resolved.layered is not None else ()),)
+        self.kit.of_settings = fresh.resolved.layered.warnings
         options = with_kit(fresh, self.kit)
         self._apply(options)
         await self.kit.obey(options.rules)
@@ -70,7 +70,6 @@ class Reloading(Struct):
         runner.in_force.dispatch_hooks = self.rebuild_dispatch(options, hooks)
 
     async def _speak(self, before: str) -> None:
-        assert self.now.resolved.layered is not None
         language = self.now.resolved.layered.settings.language
         if language != before:
             await self.kit.speak(language)

@@ -1,15 +1,13 @@
 """Where skills, commands and agents are looked for, and in which order: the first of a name wins."""
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct, field
 
-from backstay.config.locations import claude_dir, config_dir, home_dir
+from backstay.config.locations import ProjectPaths
 from backstay.config.trust.inventory import WorkspaceInventory
-from backstay.sandbox.folders import project_root
 from backstay.skills.skill import FileOrigin
 
 if TYPE_CHECKING:
@@ -35,14 +33,7 @@ class PluginFolders(Struct, frozen=True, kw_only=True):
 class Sources(Struct, frozen=True, kw_only=True):
     """Everything that a scan needs to know about where it is."""
 
-    cwd: Path
-    root: Path
-    """The project's."""
-    home: Path
-    config: Path
-    """The person's folder for Backstay."""
-    claude: Path
-    """The person's folder for another program, read along."""
+    paths: ProjectPaths
     trusted: bool = False
     """Whether the person trusts the project."""
     seen: Mapping[str, str] | None = None
@@ -63,25 +54,15 @@ class Folder(Struct, frozen=True, kw_only=True):
 
 
 def sources_of(
-    cwd: Path,
+    paths: ProjectPaths,
     *,
     trusted: bool,
-    survey: WorkspaceInventory | None = None,
+    inventory: WorkspaceInventory | None = None,
     plugins: tuple[PluginFolders, ...] = (),
-    environment: Mapping[str, str] = os.environ,
 ) -> Sources:
-    """The sources of a session in `cwd`. `survey` is what trust was given to; without it, `trusted` holds for whatever is there."""
-    cwd = Path(os.path.abspath(cwd))
-    return Sources(
-        cwd=cwd,
-        root=project_root(cwd),
-        home=home_dir(environment),
-        config=config_dir(environment),
-        claude=claude_dir(environment),
-        trusted=trusted,
-        seen=None if survey is None else survey.seen,
-        plugins=plugins,
-    )
+    """Return the sources of a session. `inventory` is what trust was given to; without it, `trusted` holds for every file there is."""
+    seen = None if inventory is None else inventory.seen
+    return Sources(paths=paths, trusted=trusted, seen=seen, plugins=plugins)
 
 
 def plugin_folders(plugin: "Plugin", data: str = "") -> PluginFolders:
@@ -105,39 +86,39 @@ def folders(sources: Sources) -> Iterator[Folder]:
     yield from _of_project(sources, ".claude/skills", "skills")
     yield from _of_project(sources, ".backstay/commands", "commands")
     yield from _of_project(sources, ".claude/commands", "commands")
-    yield _of_person(sources.config / "skills", "skills")
+    yield _of_person(sources.paths.config / "skills", "skills")
     yield from _of_project(sources, ".agents/skills", "skills")
-    yield _of_person(sources.claude / "skills", "skills")
-    yield _of_person(sources.home / ".agents" / "skills", "skills")
+    yield _of_person(sources.paths.claude / "skills", "skills")
+    yield _of_person(sources.paths.home / ".agents" / "skills", "skills")
     yield from _of_plugins(sources, "skills")
-    yield _of_person(sources.config / "commands", "commands")
-    yield _of_person(sources.claude / "commands", "commands")
+    yield _of_person(sources.paths.config / "commands", "commands")
+    yield _of_person(sources.paths.claude / "commands", "commands")
     yield from _of_plugins(sources, "commands")
     for family in (".backstay", ".agents", ".claude"):
         yield from _of_project(sources, f"{family}/agents", "agents")
-    for top in (sources.config, sources.claude, sources.home / ".agents"):
+    for top in (sources.paths.config, sources.paths.claude, sources.paths.home / ".agents"):
         yield _of_person(top / "agents", "agents")
     yield from _of_plugins(sources, "agents")
 
 
 def _of_project(sources: Sources, name: str, what: What) -> Iterator[Folder]:
     origin = FileOrigin(source="project", trusted=sources.trusted)
-    own = {sources.config, sources.claude, sources.home / ".agents"}
+    own = {sources.paths.config, sources.paths.claude, sources.paths.home / ".agents"}
     for folder in _levels(sources):
         path = folder / name
         if path.parent not in own:  # who works in the home folder has the person's own there
-            yield Folder(path=path, what=what, origin=origin, within=sources.root, label=str(path))
+            yield Folder(path=path, what=what, origin=origin, within=sources.paths.root, label=str(path))
 
 
 def _levels(sources: Sources) -> Iterator[Path]:
     """The working folder and those above it, up to the project's root."""
-    for folder in (sources.cwd, *sources.cwd.parents)[:MOST_LEVELS]:
-        if folder == sources.root:
+    for folder in (sources.paths.cwd, *sources.paths.cwd.parents)[:MOST_LEVELS]:
+        if folder == sources.paths.root:
             break
-        if sources.root not in folder.parents:
+        if sources.paths.root not in folder.parents:
             break
         yield folder
-    yield sources.root
+    yield sources.paths.root
 
 
 def _of_person(path: Path, what: What) -> Folder:

@@ -175,7 +175,7 @@ class _FolderScan:
         self.agents: list[AgentDefinition] = []
         self.problems: list[SkillProblem] = []
         self.stamps: dict[str, Stamp] = {}
-        self._root = os.path.realpath(sources.root)
+        self._root = os.path.realpath(sources.paths.root)
         self._seen = sources.seen
         self._allowances: defaultdict[tuple[str, str], _Allowance] = defaultdict(_Allowance)
         self._folders: dict[str, str] = {}

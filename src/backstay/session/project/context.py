@@ -202,7 +202,7 @@ class ProjectContext:
 
         services = self._bound().services
         assert self._including is not None
-        about = Surroundings(session_id=services.session, project_dir=str(self._around.sources.root))
+        about = Surroundings(session_id=services.session, project_dir=str(self._around.sources.paths.root))
         rendered = await render(skill, arguments, about)
         judge = partial(self._including.judge, grants=skill.grants, source=_RULES_OF[skill.source])
         text = await expand(rendered, self._including.bring, judge=judge)

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from backstay.config.layers import Layered
-from backstay.config.settings import Settings
 from backstay.instructions.build import Instructions, gather
 from backstay.instructions.inputs import InstructionInputs, Listed, denials_of, find_place
 from backstay.memory.memory import Memory
@@ -60,20 +58,18 @@ class Discovery(Struct, frozen=True, kw_only=True):
         return self.instructions.stale() or self.found.is_stale()
 
 
-def discover(options: ResolvedOptions, *, session: str, cwd: str, mode: Mode, model: str, window: int) -> Discovery:
+def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, window: int) -> Discovery:
     """Look at everything that people keep for an agent. Blocks on files; raises nothing for what is wrong with one of them."""
-    folder, trusted = Path(cwd), options.trust is not False
-    plugins = _plugins(options, folder)
-    sources = sources_of(
-        folder, trusted=trusted, survey=options.resolved.inventory, plugins=tuple(map(_folders, plugins.plugins))
-    )
+    layered, trusted = options.resolved.layered, options.trust is not False
+    paths, settings = layered.paths, layered.settings
+    plugins = _plugins(layered)
+    brought = tuple(map(_folders, plugins.plugins))
+    sources = sources_of(paths, trusted=trusted, inventory=options.resolved.inventory, plugins=brought)
     found = scan_now(sources)
-    settings = options.resolved.layered.settings if options.resolved.layered is not None else Settings()
-    memory = (
-        Memory(sources.root, clock=options.clock, session=session, trusted=trusted) if settings.memory.enabled else None
-    )
+    remembers = settings.memory.enabled
+    memory = Memory(paths.root, clock=options.clock, session=session, trusted=trusted) if remembers else None
     place = find_place(
-        folder,
+        paths,
         trusted=trusted,
         folders=options.folders,
         denials=denials_of((*options.rules, *(rule for plugin in plugins.plugins for rule in plugin.deny_rules))),
@@ -121,14 +117,13 @@ def listed(place: InstructionInputs, found: Found, memory: Memory | None, *, han
     )
 
 
-def _plugins(options: ResolvedOptions, folder: Path) -> "Loaded | NoPlugins":
-    layered = options.resolved.layered
-    said = [file.text.content for file in layered.files if file.text is not None] if layered is not None else []
-    if layered is None or not any(words in content for content in said for words in _ABOUT_PLUGINS):
+def _plugins(layered: Layered) -> "Loaded | NoPlugins":
+    said = [file.text.content for file in layered.files if file.text is not None]
+    if not any(words in content for content in said for words in _ABOUT_PLUGINS):
         return NoPlugins()
     from backstay.plugins.load import PluginPlace  # noqa: PLC0415 - only for those who have plugins
 
-    return PluginPlace.of(layered, folder).load()
+    return PluginPlace.of(layered).load()
 
 
 def _folders(plugin: "Plugin") -> PluginFolders:
@@ -140,12 +135,12 @@ def _appended(options: ResolvedOptions, plugins: "Iterable[Plugin]") -> str:
     return "\n\n".join(filter(None, (*told, options.append_system_prompt)))
 
 
-def look_here(cwd: Path, layered: Layered, *, model: str = "") -> Discovery:
-    """What is around `cwd` for a session with these settings. Blocks on files; starts no server and writes nothing.
+def look_here(layered: Layered, *, model: str = "") -> Discovery:
+    """Return what a session with these settings finds around its folder. Block on files; start no server and write nothing.
 
     Raise `UserError` when the settings ask for a mode that they forbid.
     """
-    options = with_layers(Options(cwd=cwd), layered)
+    options = with_layers(Options(cwd=layered.paths.cwd), layered)
     facts = facts_of(model) if model else ModelFacts()
     mode = options.permission_mode or "default"
-    return discover(options, session="", cwd=str(cwd), mode=mode, model=model, window=facts.window)
+    return discover(options, session="", mode=mode, model=model, window=facts.window)

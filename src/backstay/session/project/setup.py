@@ -40,7 +40,6 @@ async def find_kit(
         _look,
         replace(options, append_system_prompt=added),
         session=prepared.session,
-        cwd=prepared.state.meta.cwd,
         mode=prepared.mode,
         model=prepared.model,
         window=facts[prepared.model].window if prepared.model in facts else ModelFacts().window,
@@ -48,8 +47,8 @@ async def find_kit(
     around = await anyio.to_thread.run_sync(look)
     servers, notes = await _servers(options, around, call_site, outputs, stack)
     kit = ProjectContext(around, servers=servers, notes=notes)
-    if (layered := options.resolved.layered) is not None:
-        kit.of_settings = (*layered.warnings, *filter(None, (layered.notice,)))
+    layered = options.resolved.layered
+    kit.of_settings = (*layered.warnings, *filter(None, (layered.notice,)))
     return kit
 
 
@@ -87,8 +86,6 @@ async def _servers(
     options: ResolvedOptions, around: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """The MCP servers, connected as far as they answer."""
-    if options.resolved.layered is None:
-        return None, ()
     from backstay.mcp.config.files import PluginServers, ServersPlace, read_servers  # noqa: PLC0415 - few have servers
     from backstay.mcp.config.start import JudgedPrograms, may_start  # noqa: PLC0415 - likewise
 
