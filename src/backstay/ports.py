@@ -19,10 +19,10 @@ class Clock(Protocol):
     """Time and chance: the only source of both, so that a test can own them."""
 
     def now(self) -> int:
-        """Microseconds since 1970."""
+        """Return microseconds since 1970."""
 
     def nonce(self) -> str:
-        """A short random word, lower case, fit for ids."""
+        """Return a short random word, lower case, fit for ids."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -91,7 +91,7 @@ class EventStore(Protocol):
         """Make `records` and `blobs` (by SHA-256) durable, or raise and change nothing."""
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
-        """The events after seq `after`. Raise `NoSession` when there is no such session."""
+        """Return the events after seq `after`. Raise `NoSession` when there is no such session."""
 
     async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
@@ -103,25 +103,25 @@ class EventStore(Protocol):
         """Give the right back; nothing happens when it is lost already."""
 
     async def holder(self, session: str) -> Lease | None:
-        """Who may write the session now, if a living owner does."""
+        """Return the lease of the session, if a living owner holds it."""
 
     async def meta(self, session: str) -> SessionMeta:
-        """The metadata of one session; `NoSession` when there is none."""
+        """Return the metadata of one session; `NoSession` when there is none."""
 
     async def list(self, query: SessionQuery = ...) -> tuple[SessionMeta, ...]:
-        """Sessions, newest first. A damaged one never hides the others."""
+        """Return the metadata of sessions, newest first. A damaged one never hides the others."""
 
     async def search(self, text: str, limit: int = 20) -> tuple[SearchHit, ...]:
-        """Where `text` was said or shown, newest first."""
+        """Return where `text` was said or shown, newest first."""
 
     async def delete(self, session: str) -> None:
         """Forget a session and the blobs only it cites. Nothing happens when it is missing."""
 
     async def blob(self, sha256: str) -> bytes:
-        """The bytes of a blob, checked against its hash. Raise `BlobMissing`."""
+        """Return the bytes of a blob, checked against its hash. Raise `BlobMissing`."""
 
     async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
-        """The newest cached fold state made by the code `digest`."""
+        """Return the newest cached fold state made by the code `digest`."""
 
     async def keep_snapshot(self, session: str, snapshot: FoldSnapshot) -> None:
         """Cache a fold state, replacing the one before."""
@@ -294,7 +294,7 @@ class Confinement(Protocol):
         """Take away what was put up for it; nothing starts behind it any more."""
 
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
-        """What to start instead of `argv`, and what the new process does before it becomes that. The latter may not wait."""
+        """Return the command to start instead of `argv`, and what the new process runs before it becomes that. The latter may not wait."""
 
 
 class ToolContext(Protocol):
@@ -321,7 +321,7 @@ class ToolContext(Protocol):
         """What programs are started behind; None for nothing."""
 
     def version_of(self, path: str) -> str:
-        """The version of a file (see `FileSeen`) when the session last read or wrote it; empty when it never did. `path` has no links."""
+        """Return a file's version (see `FileSeen`) when the session last read or wrote it; empty when it never did. `path` has no links."""
 
     def show(self, text: str) -> None:
         """Stream a piece of output to whoever watches."""
@@ -350,13 +350,13 @@ class Tool(Protocol):
         """What the model and the policy know of it."""
 
     def problem(self, args: dict[str, object]) -> str:
-        """Why these arguments cannot be used; empty when they can."""
+        """Return why these arguments cannot be used; empty when they can."""
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
         """Do it."""
 
     async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
-        """For `reconcilable` tools: the result when it happened, None when it did not."""
+        """Return the result of a `reconcilable` tool when the call happened, None when it did not."""
 
 
 # --- people and machines ---------------------------------------------------------------------------------------------------------

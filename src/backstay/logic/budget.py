@@ -60,11 +60,11 @@ class BudgetState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Child sessions and what each has spent so far, as its own log says."""
 
     def remaining(self) -> int | None:
-        """What may still be spent; None when there is no limit."""
+        """Return the money that may still be spent; None when there is no limit."""
         return None if self.limit is None else max(0, self.limit - self.spent - self.reserved)
 
     def share(self, child: str) -> int | None:
-        """What a child session may spend in all, its earlier runs included; None when there is no limit that binds."""
+        """Return the money that a child session may spend in all, its earlier runs included; None when there is no limit that binds."""
         remaining = self.remaining()
         return None if remaining is None or self.on_exceed == "warn" else remaining + dict(self.children).get(child, 0)
 
@@ -74,7 +74,7 @@ class BudgetState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return {} if share is None else {"limit": share, "on_exceed": self.on_exceed}
 
     def empty(self, needed: int) -> bool:
-        """Whether a call that needs at least `needed` would go past the limit."""
+        """Return whether a call that needs at least `needed` would go past the limit."""
         remaining = self.remaining()
         return remaining is not None and (remaining <= 0 or needed > remaining)
 
@@ -98,7 +98,7 @@ def _fold_reply(state: BudgetState, record: Recorded, event: ModelReplied) -> Bu
 
 
 def _fold_child(state: BudgetState, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> BudgetState:
-    """A child says what it has spent in all; what it had said before is counted already."""
+    """Add what a child says that it has spent in all; what it had said before is counted already."""
     if not event.cost:
         return state
     known = dict(state.children)
@@ -129,7 +129,7 @@ def _fold_answer(state: BudgetState, _: Recorded, event: BudgetAnswered) -> Budg
 
 
 def _fold_opened(state: BudgetState, _: Recorded, __: Opened) -> BudgetState:
-    """What was set aside for a call that is lost may have been spent."""
+    """Count what was reserved for a call that is lost: it may have been spent."""
     return replace(state, spent=state.spent + state.reserved, reserved=0, asking="", paused=False)
 
 
@@ -174,7 +174,7 @@ _MOST: Final = Decimal(10) ** 9
 
 
 def cost(usage: Usage, prices: Prices | None) -> int | None:
-    """What a model call cost in micro-cents, each class of token rounded half up; None when the model has no price.
+    """Return the cost of a model call in micro-cents, each class of token rounded half up; None when the model has no price.
 
     Tokens read from a cache or written to one are part of the input and are paid at their own price. Reasoning is part of the output.
     """
@@ -201,7 +201,7 @@ def check_priced(facts: Mapping[str, ModelFacts]) -> None:
 
 
 def dollars(microcents: int) -> str:
-    """An amount as people read it: two digits after the point when it is a dollar or more, four below, as many as it takes below that."""
+    """Format an amount for a person: two digits after the point when it is a dollar or more, four below, as many as it takes below that."""
     amount = Decimal(abs(microcents)) / DOLLAR
     places = 2 if amount >= 1 else 4 if amount >= Decimal("0.0001") or not amount else 8
     rounded = amount.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
@@ -209,7 +209,7 @@ def dollars(microcents: int) -> str:
 
 
 def parse_dollars(text: str) -> int:
-    """The micro-cents of an amount in dollars, exactly. Raise `UserError` for what is no amount, or is finer than a micro-cent."""
+    """Return the micro-cents of an amount in dollars, exactly. Raise `UserError` for what is no amount, or is finer than a micro-cent."""
     try:
         amount = Decimal(text.strip().removeprefix("$"))
     except InvalidOperation:
@@ -218,7 +218,7 @@ def parse_dollars(text: str) -> int:
 
 
 def microcents(amount: Decimal, *, what: str) -> int:
-    """The micro-cents of `amount` dollars, exactly; `what` names it in an error."""
+    """Return the micro-cents of `amount` dollars, exactly; `what` names it in an error."""
     if not amount.is_finite() or not 0 <= amount <= _MOST:
         raise UserError(f"{what} is not an amount of dollars. Write a number that is not negative, like 0.25.")
     whole = amount * DOLLAR
@@ -276,7 +276,7 @@ class UsageTotals(msgspec.Struct, kw_only=True):
 
 
 def add(one: Usage, other: Usage) -> Usage:
-    """Both together; estimated when either is."""
+    """Return the sum of both; estimated when either is."""
     return Usage(
         input=one.input + other.input,
         output=one.output + other.output,
@@ -288,7 +288,7 @@ def add(one: Usage, other: Usage) -> Usage:
 
 
 def less(one: Usage, other: Usage) -> Usage:
-    """`one` without `other`, which is part of it."""
+    """Return `one` without `other`, which is part of it."""
     return Usage(
         input=one.input - other.input,
         output=one.output - other.output,

@@ -79,7 +79,7 @@ def plan(
     ratio: float,
     turn: int | None = None,
 ) -> Plan | None:
-    """What to keep of `messages`; `before` is the compaction they begin with, if any. None when there is nothing to gain.
+    """Decide what to keep of `messages`; `before` is the compaction they begin with, if any. Return None when there is nothing to gain.
 
     `turn` is the seq at which the open turn began: what the person said since then stays whole until it is answered.
     """
@@ -135,14 +135,14 @@ def trim_plan(messages: Sequence[SessionMessage], keep: int) -> Plan | None:
 def _split(
     messages: Sequence[SessionMessage], before: Compacted | None
 ) -> tuple[tuple[SessionMessage, ...], tuple[SessionMessage, ...]]:
-    """The system's words, and the rest without the frame of the summary from `before`, which is the first of it."""
+    """Return the system's messages, and the rest without the frame of the summary from `before`, which is the first of it."""
     system = tuple(message for message in messages if message.role == "system")
     rest = tuple(message for message in messages if message.role != "system")
     return system, rest if before is None else rest[1:]
 
 
 def _cut(messages: Sequence[SessionMessage], sizes: Sequence[int], room: int) -> int:
-    """Where the part that stays begins: at a user's message if one lies within `room`, else at a reply, else at the newest of either."""
+    """Return where what stays begins: at a user's message if one lies within `room`, else at a reply, else at the newest of either."""
     total = 0
     user = reply = newest = None
     for i in range(len(messages) - 1, -1, -1):
@@ -163,7 +163,7 @@ def _cut(messages: Sequence[SessionMessage], sizes: Sequence[int], room: int) ->
 def _request(
     gone: Sequence[SessionMessage], old: Sequence[SessionMessage], before: Compacted | None, turn: int | None
 ) -> tuple[tuple[InputPart, ...], list[Text | TextRef]]:
-    """What is being answered, whole; and the texts of what was asked before."""
+    """Return the input that is being answered, whole; and the texts of earlier inputs."""
     frame = next((message for message in gone if message.role != "system"), None) if before is not None else None
     asked = list(before.request) if before is not None else []
     request: list[InputPart] = []
@@ -198,7 +198,7 @@ def _is_long(part: Text | TextRef) -> bool:
 
 
 def _choose_trimmed(kept: Sequence[SessionMessage], sizes: Sequence[int], room: int) -> tuple[tuple[str, ...], int]:
-    """The tool outputs to cut, the longest first, until what stays fits; and the tokens that this saves."""
+    """Choose tool outputs to cut, the longest first, until what stays fits; return them and the tokens that this saves."""
     over, saved = sum(sizes) - room, 0
     cut: list[str] = []
     for size, message in sorted(zip(sizes, kept, strict=True), key=lambda pair: -pair[0]):
@@ -214,7 +214,7 @@ def _choose_trimmed(kept: Sequence[SessionMessage], sizes: Sequence[int], room: 
 
 
 def apply(event: Compacted, record: SessionMessage, messages: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """The conversation after a compaction. `record` is the message that the summary becomes."""
+    """Return the conversation after a compaction. `record` is the message that the summary becomes."""
     first = next((i for i, message in enumerate(messages) if message.id == event.first_kept), len(messages))
     system = [message for message in messages[:first] if message.role == "system"]
     kept = [trim(message) if message.id in event.trimmed else message for message in messages[first:]]
@@ -222,7 +222,7 @@ def apply(event: Compacted, record: SessionMessage, messages: Sequence[SessionMe
 
 
 def frame_summary(event: Compacted) -> tuple[DurablePart, ...]:
-    """The summary as parts of a user's message."""
+    """Return the summary as parts of a user's message."""
     if event.summary is None and not event.verbatim and not event.request:
         return ()
     parts: list[DurablePart] = [
@@ -240,14 +240,14 @@ def frame_summary(event: Compacted) -> tuple[DurablePart, ...]:
 
 
 def without_marks(text: str) -> str:
-    """`text` without anything that looks like the frame around it."""
+    """Return `text` without anything that looks like the frame around it."""
     while (bare := _MARKS.sub("", text)) != text:  # what is left may come together as a mark
         text = bare
     return text.strip()
 
 
 def trim(message: SessionMessage) -> SessionMessage:
-    """A tool's message with its long output cut in the middle."""
+    """Return a tool's message with its long output cut in the middle."""
     return msgspec.structs.replace(message, content=tuple(_trim(part) for part in message.content))
 
 
@@ -277,14 +277,14 @@ is open and what comes next. Leave out greetings, repetition and whatever no lon
 
 
 def question(chunk: str, so_far: str, instructions: str, tokens: int) -> str:
-    """What the summariser is asked for one piece of the conversation."""
+    """Return the prompt for the summary of one piece of the conversation."""
     focus = f"\n\nAdditional focus: {instructions}" if instructions else ""
     known = f"\n\nThe summary of what came before it:\n{so_far}" if so_far else ""
     return f"{ASK.format(words=int(tokens * 0.6))}{focus}{known}\n\nThe conversation:\n{chunk}"
 
 
 def chunks(messages: Iterable[SessionMessage], tokens: int) -> Iterator[str]:
-    """The conversation as text, in pieces of at most about `tokens` tokens."""
+    """Yield the conversation as text, in pieces of at most about `tokens` tokens."""
     lines: list[str] = []
     size = 0
     for message in messages:
@@ -300,7 +300,7 @@ def chunks(messages: Iterable[SessionMessage], tokens: int) -> Iterator[str]:
 
 
 def render_message(message: SessionMessage, most: int = SHOWN_CHARS) -> str:
-    """One message as the summariser sees it."""
+    """Return one message as the summariser sees it."""
     said = " ".join(filter(None, map(_render_part, message.content)))
     return f"{message.role}: {said if len(said) <= most else f'{said[: most * 2 // 3]} ... {said[-most // 3 :]}'}"
 
@@ -322,7 +322,7 @@ def _render_part(part: object) -> str:
 
 
 def digest(messages: Sequence[SessionMessage], tokens: int, earlier: str = "") -> str:
-    """Notes on the conversation without a model: how each message begins; when there is little room, the newest stay."""
+    """Summarise the conversation without a model: how each message begins; when there is little room, the newest stay."""
     known = earlier.splitlines()
     width = max(60, min(240, 4 * tokens // (len(known) + len(messages) + 1)))
     lines: list[str] = []
@@ -338,14 +338,14 @@ def digest(messages: Sequence[SessionMessage], tokens: int, earlier: str = "") -
 
 
 def clip_tokens(text: str, tokens: int) -> str:
-    """`text`, cut where it has more than `tokens` tokens."""
+    """Cut `text` where it has more than `tokens` tokens."""
     while estimate_text(text) > tokens:
         text = text[: int(len(text) * max(0.5, min(0.95, tokens / estimate_text(text))))]
     return text
 
 
 def state_after(chosen: Plan, summary: Text | TextRef | None, trigger: CompactionTrigger) -> Compacted:
-    """The event for a plan, without the figures that only the runtime knows."""
+    """Return the event for a plan, without the figures that only the runtime knows."""
     event = Compacted(
         trigger=trigger,
         first_kept=chosen.kept[0].id if chosen.kept else "",

@@ -79,7 +79,7 @@ IMAGE: Final = 1_600
 
 
 def estimate_text(text: str) -> int:
-    """About how many tokens `text` has. Never less for a longer text, and at least one for any."""
+    """Estimate how many tokens `text` has. Never less for a longer text, and at least one for any."""
     if not text:
         return 0
     if text.isascii():
@@ -89,12 +89,12 @@ def estimate_text(text: str) -> int:
 
 
 def estimate_schema(schema: bytes) -> int:
-    """About how many tokens a tool's description and schema have, given as JSON."""
+    """Estimate how many tokens a tool's description and schema have, given as JSON."""
     return estimate_text(schema.decode("utf-8", "replace"))
 
 
 def estimate_media(media_type: str, size: int) -> int:
-    """About how many tokens an image, a document or a sound of `size` bytes has."""
+    """Estimate how many tokens an image, a document or a sound of `size` bytes has."""
     kind = media_type.partition("/")[0]
     if kind == "image":
         return IMAGE
@@ -108,7 +108,7 @@ def estimate_media(media_type: str, size: int) -> int:
 def estimate_request(
     *, text: int, schema: int = 0, format: str = "", messages: int = 1, tools: int = 0, calls: int = 0
 ) -> int:
-    """About how many of the provider's tokens a request has, whose texts and media come to `text` of ours and its tools to `schema`.
+    """Estimate how many of the provider's tokens a request has, whose texts and media come to `text` of ours and its tools to `schema`.
 
     Reasoning of earlier turns is not to be counted: providers drop it.
     """
@@ -121,7 +121,7 @@ def estimate_request(
 
 
 def _table(**kinds: str) -> bytes:
-    """A table that turns each character of a kind into the kind's letter, and every other one into a space."""
+    """Return a table that turns each character of a kind into the kind's letter, and every other one into a space."""
     table = bytearray(b" " * 256)
     for letter, characters in kinds.items():
         for character in characters:
@@ -183,7 +183,7 @@ _PAGES: Final = bytes(map(_page_class, range(256)))
 
 
 def _foreign_tokens(text: str, plain: int) -> float:
-    """The tokens of the characters that are not ASCII, by the page of Unicode that each stands on."""
+    """Return the tokens of the characters that are not ASCII, by the page of Unicode that each stands on."""
     pages = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_PAGES)
     found = {name: pages.count(name.encode()) for name in _SCRIPTS}
     rare = len(pages) - sum(found.values())
@@ -215,17 +215,17 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def context_state(used: int, window: int, *, exact: bool) -> ContextState:
-    """The state of a context."""
+    """Return the state of a context."""
     return ContextState(used=used, max=window, percentage=round(min(100.0, 100 * used / window), 2), exact=exact)
 
 
 def estimate(message: SessionMessage) -> int:
-    """About how many tokens a message has."""
+    """Estimate how many tokens a message has."""
     return tokens_of(message.content)
 
 
 def tokens_of(parts: Iterable[DurablePart]) -> int:
-    """About how many tokens a message with these parts has."""
+    """Estimate how many tokens a message with these parts has."""
     return MESSAGE + sum(map(_tokens, parts))
 
 
@@ -289,7 +289,7 @@ class ContextUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Queued inputs and their estimates."""
 
     def request_tokens(self, overhead: int) -> int:
-        """Tokens of the next request; `overhead` is the estimate for instructions and tools."""
+        """Estimate the tokens of the next request; `overhead` is the estimate for instructions and tools."""
         if self.counted:
             return self.counted + int(self.since * self.ratio)
         return int((overhead + self.guess) * self.ratio)
@@ -317,7 +317,7 @@ def _fold_received(state: ContextUsage, event: InputReceived) -> ContextUsage:
 
 
 def _fold_taken(state: ContextUsage, event: InputTaken) -> ContextUsage:
-    """Several inputs that are taken together are one message."""
+    """Count several inputs that are taken together as one message."""
     tokens = MESSAGE + sum(size - MESSAGE for name, size in state.waiting if name in event.inputs)
     return replace(_add_message(state, tokens), prompt=tokens, waiting=_drop_waiting(state, event))
 
@@ -355,7 +355,7 @@ def _fold_turn_end(state: ContextUsage, event: TurnCompleted) -> ContextUsage:
 
 
 def _forget_counts(state: ContextUsage, guess: int, messages: int) -> ContextUsage:
-    """The conversation is another one now: no count of a provider is about it."""
+    """Drop the provider's counts: none of them is about the conversation as it is now."""
     return replace(
         state,
         counted=0,
@@ -379,7 +379,7 @@ def _fold_compacted(state: ContextUsage, event: Compacted) -> ContextUsage:
 
 
 def _fold_failed(state: ContextUsage, _: CompactionFailed) -> ContextUsage:
-    """Only what the session tried by itself, and nobody stopped, counts as fruitless."""
+    """Count as fruitless only a compaction that the session tried by itself and that was not interrupted."""
     trigger = state.compacting[0] if state.compacting else "manual"
     if trigger == "trim":
         return replace(state, compacting=None, trimmed=True)

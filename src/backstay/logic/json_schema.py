@@ -23,7 +23,7 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
 
 
 def answer_problem(text: str, schema: Schema) -> str:
-    """Why an answer is not JSON that fits `schema`; empty when it is."""
+    """Return why an answer is not JSON that fits `schema`; empty when it is."""
     try:
         value = msgspec.json.decode(strip_fence(text))
     except msgspec.DecodeError as exc:
@@ -38,13 +38,13 @@ def answer_problem(text: str, schema: Schema) -> str:
 
 
 def strip_fence(text: str) -> str:
-    """The JSON in an answer: models like to put a code fence around it."""
+    """Return the JSON in an answer without the code fence that models like to put around it."""
     found = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", text, re.DOTALL)
     return found[1] if found else text
 
 
 def problems(value: object, schema: object, *, root: Schema | None = None, at: str = "the answer") -> Iterator[str]:
-    """What in `value` does not fit, each as a sentence without its full stop."""
+    """Yield what in `value` does not fit, each as a sentence without its full stop."""
     root = root if root is not None else schema if isinstance(schema, Mapping) else {}
     schema = _resolve(schema, root)
     if schema is True or not isinstance(schema, Mapping):
@@ -136,7 +136,7 @@ def _bounds(value: float, schema: Schema, least: str, most: str, at: str) -> Ite
 
 
 def _resolve(schema: object, root: Schema) -> object:
-    """What a schema refers to in the end; one that only refers to itself allows everything."""
+    """Follow the references of a schema to the end; one that only refers to itself allows everything."""
     seen: set[str] = set()
     while isinstance(schema, Mapping) and isinstance(ref := schema.get("$ref"), str):
         if ref in seen or not ref.startswith("#"):

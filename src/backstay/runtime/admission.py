@@ -37,7 +37,7 @@ _ALONE = (CompactionStarted, RestoreStarted, ChildStarted)
 
 
 def admit(posts: list[InboxItem], state: State, mask: Mask, *, opening: bool = False) -> list[InboxItem]:
-    """The posts that may be written now, without the input that is there already; the others are answered with their error.
+    """Return the items that may be written now, without the input that is there already; answer the others with their error.
 
     What `mask` knows is not in them.
 
@@ -68,7 +68,7 @@ def admit(posts: list[InboxItem], state: State, mask: Mask, *, opening: bool = F
 
 
 def as_stored(draft: Draft) -> Draft:
-    """`draft` as it will be read back. Raise `UserError` when it could not be."""
+    """Return `draft` as it will be read back. Raise `UserError` when it could not be."""
     try:
         msgspec.convert(draft.by, By)
         msgspec.convert(draft.cause, str)
@@ -87,7 +87,7 @@ def _unreadable(post: InboxItem, mask: Mask) -> BackstayError | None:
 
 
 def _too_late(post: InboxItem, state: State, *, opening: bool) -> BackstayError | None:
-    """Why nothing of what somebody waits for is written behind the end."""
+    """Refuse awaited items after `Closed`."""
     said = [draft for draft in post.drafts if not isinstance(draft.event, Closed)]
     if said and post.committed is not None and state.progress.closed and not opening:
         return IllegalTransition(f"Session {state.progress.session!r} is closed.")
@@ -95,7 +95,7 @@ def _too_late(post: InboxItem, state: State, *, opening: bool) -> BackstayError 
 
 
 def _overtaken(post: InboxItem, begun: set[type[Event]]) -> BackstayError | None:
-    """Why what is begun in the same step keeps a post from beginning too."""
+    """Refuse what another item of the same step begins."""
     if any(isinstance(draft.event, _ALONE) and type(draft.event) in begun for draft in post.drafts):
         return IllegalTransition("Somebody else has just begun the same. Wait for it.")
     return None

@@ -50,7 +50,7 @@ class AskApproval(Performer[PermissionAsked]):
         return "" if tool is None else exact_rule(self._services.state.progress, call, tool.spec, self._services.policy)
 
     async def _event(self, call: OpenCall, answer: Answer, exact: str) -> PermissionAnswered:
-        """The answer as the log has it. Only what was offered can be granted: an answer cannot widen what it was shown."""
+        """Return the answer as the log has it. Only what was offered can be granted: an answer cannot widen what it was shown."""
         allowed = answer.allowed and not answer.nobody
         rules = tuple(rule for rule in answer.rules if rule in call.offers) if allowed else ()
         grant, message = answer.grant, answer.message

@@ -132,7 +132,7 @@ class AskModel(Performer[ModelAsked]):
         )
 
     def _trace_whole(self, model: Model, request: ModelRequest, reply: ModelReply) -> None:
-        """A model that is not asked over the network has no payloads of its own; what went in and out stands for them."""
+        """Trace a request and its reply for a model that is not asked over the network and has no payloads of its own."""
         if not self._tapped:
             self._tap("provider_request", {"model": model.name, "messages": len(request.messages)})
             self._tap("provider_native_raw_payload", {"kind": "response", "payload": {"parts": reply.parts}})
@@ -193,7 +193,7 @@ class AskModel(Performer[ModelAsked]):
         return Usage(input=int(sent), output=tokens_of(durable) if durable else 0, estimated=True)
 
     def _with_call_ids(self, parts: Sequence[InFlightPart]) -> tuple[InFlightPart, ...]:
-        """Our own ids for the calls, and text that can be stored: lone surrogates are replaced."""
+        """Give the calls our own ids, and replace lone surrogates, which cannot be stored."""
         named: list[InFlightPart] = []
         count = 0
         for part in parts:
@@ -226,7 +226,7 @@ class AskModel(Performer[ModelAsked]):
 
 
 def _impossible(usage: Usage | None) -> tuple[str, ...]:
-    """What is wrong with a provider's figures: those that cannot be are not believed."""
+    """Return a note for usage figures that cannot be: they are not believed."""
     if usage is None or min(usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning) >= 0:
         return ()
     return (f"the provider's usage cannot be ({usage.input} in, {usage.output} out), so it was estimated",)

@@ -28,7 +28,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_guarded(where: str, work: Callable[[], Awaitable[T]]) -> T | Fault:
-    """The result of `work`, or the fault that it ended in."""
+    """Return the result of `work`, or the fault that it ended in."""
     try:
         return await work()
     except (KeyboardInterrupt, GeneratorExit):
@@ -45,6 +45,6 @@ async def run_guarded(where: str, work: Callable[[], Awaitable[T]]) -> T | Fault
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody cancelled this task itself, without a scope of anyio's."""
+    """Return whether this task itself was cancelled, without a scope of anyio's."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -50,7 +50,7 @@ class Subscription:
             await self._sleeping.wait()
 
     def take(self) -> Item | Lagged | None:
-        """The next item if one is there; never waits."""
+        """Return the next item if one is there; never waits."""
         if self._missed:
             missed, self._missed = self._missed, 0
             return Lagged(after=self._seen, missed=missed)
@@ -178,19 +178,19 @@ class DeltaStream:
 
 
 _STREAMED: Final = (TextDelta, ReasoningDelta, ToolArgsDelta, ToolOutputDelta)
-Tell = Callable[[Lagged], Awaitable[None]]
+OnLag = Callable[[Lagged], Awaitable[None]]
 
 
 async def follow(
-    subscription: Subscription, store: EventStore, session: str, tell: Tell | None = None
+    subscription: Subscription, store: EventStore, session: str, on_lag: OnLag | None = None
 ) -> AsyncIterator[Item]:
-    """Everything from the subscription; what it lost is read from the log, deltas excepted, after `tell` was told so."""
+    """Yield everything from the subscription; what it lost is read from the log, deltas excepted, after `on_lag` was awaited."""
     async for item in subscription:
         if not isinstance(item, Lagged):
             yield item
             continue
-        if tell is not None:
-            await tell(item)
+        if on_lag is not None:
+            await on_lag(item)
         for record in (await store.read(session, item.after)).records:
             subscription.mark_read(record.seq)
             yield record
@@ -199,7 +199,7 @@ async def follow(
 async def follow_input(
     subscription: Subscription, store: EventStore, session: str, input_id: str, turn: str = "", *, behind: bool = False
 ) -> AsyncIterator[Item]:
-    """Everything until the turn that answers `input_id` is over, the notices of its end included.
+    """Yield everything until the turn that answers `input_id` is over, the notices of its end included.
 
     `turn` is that turn when the input was taken before, perhaps by a process that died. What is streamed `behind` whose turn it waits
     is not for whoever asked.

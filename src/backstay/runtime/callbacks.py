@@ -177,7 +177,7 @@ class Callbacks:
         self._inbox.post(Draft(event=FaultCaught(where=where, kind=kind, message=message)))
 
     def _payloads(self, item: Item) -> Iterator[tuple[str, object]]:
-        """The names that `item` goes by, and what each is told."""
+        """Yield the names that `item` goes by, and the payload for each."""
         yield "*", item
         match item:
             case TextDelta() | ReasoningDelta():
@@ -231,7 +231,7 @@ class Callbacks:
         )
 
     def _call_named(self, call: str) -> ToolCall:
-        """The call as the model wrote it; of a reply that came before anybody listened, as the session knows it."""
+        """Return the call as the model wrote it; of a reply that came before the first callback was added, as the session knows it."""
         if (found := self._calls.get(call)) is not None:
             return found
         progress = self._state.progress
@@ -242,5 +242,5 @@ class Callbacks:
 
 
 def _is_ours(item: Item) -> bool:
-    """Whether an item tells of a broken callback: telling that to callbacks would break it again, for ever."""
+    """Return whether an item reports a broken callback: to call back with it would break that one again, for ever."""
     return isinstance(item, Recorded) and isinstance(item.event, FaultCaught) and item.event.where.startswith(_WHERE)

@@ -50,7 +50,7 @@ FITS: Final = 0.7
 
 
 def what_to_shorten(started: CompactionStarted, state: State) -> Plan | None:
-    """What `started` would make of the conversation; None when there is nothing that could be shortened."""
+    """Plan how `started` would shorten the conversation; None when there is nothing that could be shortened."""
     messages = state.transcript.messages
     if started.trigger == "trim":
         return trim_plan(messages, started.keep)
@@ -154,7 +154,7 @@ class Compact(Performer[CompactionStarted]):
         return digest(chosen.old, chosen.summary_tokens, self._earlier)
 
     async def _ask_for_summary(self, chosen: Plan, model: Model) -> str:
-        """A summary, piece by piece, so that each question fits the model's window; empty when there is none."""
+        """Have a summary written, piece by piece, so that each question fits the model's window; empty when there is none."""
         room = chosen.summary_tokens
         answer = min(model.facts.max_output, room * 2)
         rest = estimate_text(question("", " ", self._intent.instructions, room)) + room + answer

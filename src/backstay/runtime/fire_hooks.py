@@ -16,7 +16,7 @@ PATIENCE_S: Final = 5.0
 async def fire_and_wait(
     services: Services, event: str, subject: str, *, matcher_value: str = "", args: str = ""
 ) -> HookFinished | None:
-    """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other.
+    """Run the handlers of `event` and return their verdict; None when there are none. The log has it like any other.
 
     Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `finish_unanswered`.
     """
@@ -44,7 +44,7 @@ async def wait_for_running_hooks(services: Services) -> None:
 
 
 def fire(services: Services, event: str, subject: str, *, matcher_value: str = "") -> None:
-    """Have the handlers of `event` heard, and wait for nobody."""
+    """Run the handlers of `event`, and do not wait for them."""
     draft = hook_intent(services.policy, event, subject, matcher_value=matcher_value)
     if draft is not None:
         services.inbox.post(draft)

@@ -33,7 +33,7 @@ class Mask:
         """Instructions with something to hide, by the name of their blob, and what is told in their place."""
 
     def instructions(self, text: str) -> str:
-        """The instructions without what is known. Events that cite their blob cite the other one from then on."""
+        """Return the instructions without known values. Events that cite their blob cite the other one from then on."""
         content = text.encode()
         if not self._hides or (moved := self._blob(content)) is None:
             return text
@@ -41,7 +41,7 @@ class Mask:
         return moved.text
 
     def name(self, sha256: str) -> str:
-        """What the blob of instructions is called in the log."""
+        """Return the name of the instructions' blob in the log."""
         return self._replacements[sha256].sha256 if sha256 in self._replacements else sha256
 
     def drafts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
@@ -88,7 +88,7 @@ class Mask:
         return draft if not self._holds(draft.event, moved) else self._hide(draft, moved)
 
     def _holds(self, event: Event, moved: Mapping[str, Moved]) -> bool:
-        """Whether there is anything to hide in an event: a look at its text as a whole, since most have nothing."""
+        """Return whether there is anything to hide in an event: by its text as a whole, since most have nothing."""
         written = msgspec.json.encode(event).decode()
         return any(sha in written for sha in moved) or self.redactor.mask_known(written) != written
 

@@ -69,7 +69,7 @@ class RunTool(Performer[ToolStarted]):
         return self._walls
 
     def version_of(self, path: str) -> str:
-        """The version of a file when the session last read or wrote it."""
+        """Return the version of a file when the session last read or wrote it."""
         return self._services.state.seen.get(path, "")
 
     def show(self, text: str) -> None:
@@ -142,7 +142,7 @@ class RunTool(Performer[ToolStarted]):
         return self._end("failed", f"{fault.kind}: {fault.message}", code="raised")
 
     async def _places(self, args: dict[str, object]) -> Iterable[str]:
-        """Where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
+        """Return where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
         if self._open.facts is not None:
             return self._open.facts.links.values()
         facts = await self._services.in_force.resolve_paths(self._open.name, args)
@@ -158,7 +158,7 @@ class RunTool(Performer[ToolStarted]):
         return await tool.run(args, self)
 
     async def _notes(self) -> tuple[tuple[InFlightPart, ...], tuple[NotesShown, ...]]:
-        """What the folders of the files tell whoever works there. Nothing that goes wrong here is the tool's fault, nor a stop its end."""
+        """Read the notes of the folders that the tool went to. A failure here is not the tool's fault, and a stop does not end it."""
         find, places = self._services.read_folder_notes, tuple(dict.fromkeys(self._went))
         if find is None or not places:
             return (), ()
@@ -170,7 +170,7 @@ class RunTool(Performer[ToolStarted]):
         return (), ()
 
     def _describe_change(self) -> tuple[InFlightPart, ...]:
-        """What the model must know when it was not its own arguments that ran."""
+        """Return what the model must know when it was not its own arguments that ran."""
         if not self._open.changed or self._intent.name == "AskUserQuestion":
             return ()
         who = "The person" if self._open.changed == "user" else "A hook"

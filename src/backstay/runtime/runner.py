@@ -238,7 +238,7 @@ class Runner:
         self._perform_intents(step, tasks)
 
     async def _with_extension_state(self, posts: list[InboxItem], step: Step) -> Step:
-        """The step that ends a turn, with what extensions put away in it."""
+        """Settle a step that ends a turn once more, with the state of extensions in it."""
         save_state = self.services.save_extension_state
         if save_state is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
             return step
@@ -272,7 +272,7 @@ class Runner:
             waited, pause = waited + pause, min(pause * 2, 2.0)
 
     def _patience(self, posts: list[InboxItem]) -> float:
-        """How long to wait for space: for ever with the result of a tool in hand, not at all for what its sender can send again."""
+        """Return how long to wait for space: for ever with the result of a tool, not at all for what its sender can send again."""
         drafts = _unrepeatable(posts)
         if any(isinstance(draft.event, ToolFinished | ChildFinished) for draft in drafts):
             return math.inf
@@ -323,7 +323,7 @@ class Runner:
             waiting.done.set()
 
     def _filter_notices(self, record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
-        """`SessionResumeStarted` went out when the session was opened, before there was anything to write; the end is told at the end."""
+        """Leave out `SessionResumeStarted`, which went out when the session was opened, and keep the notices of the end for the end."""
         if isinstance(record.event, Closed):
             self._close_notices = notices
             return ()
@@ -375,13 +375,13 @@ class Runner:
 
 
 async def _run_checked(performer: Performer[Event]) -> Outcome:
-    """What a performer brings home, when it can be written down; else that is its fault."""
+    """Run a performer, and check that its result can be stored: else that is its fault."""
     outcome = await performer.run()
     return replace(outcome, drafts=tuple(map(as_stored, outcome.drafts)))
 
 
 def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
-    """The characters of the arguments of the calls that a step may judge."""
+    """Count the characters of the arguments of the calls that a step may judge."""
     proposed = (
         call.args for draft in drafts if isinstance(draft.event, ModelReplied) for call in calls_of(draft.event)
     )
@@ -389,7 +389,7 @@ def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
 
 
 def _unrepeatable(posts: list[InboxItem]) -> list[Draft]:
-    """What would be lost for good: a performer brought it, and nobody waits to hear that it was not written."""
+    """Return the drafts that cannot be sent again: results of performers, for which no caller waits."""
     return [draft for post in posts if post.committed is None for draft in post.drafts]
 
 

@@ -32,24 +32,24 @@ class Keys:
     """The variables that headers of hooks name: they are sent there, and nowhere else."""
 
     def holds(self, name: str) -> bool:
-        """Whether the variable `name` holds a key."""
+        """Return whether the variable `name` holds a key."""
         return self._withholds(name) or (name in self.sent and name not in ORDINARY)
 
     def without(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """`environment` without keys."""
+        """Return `environment` without keys."""
         return {name: value for name, value in environment.items() if not self.holds(name)}
 
     def for_headers(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """`environment` as headers of hooks may be made of it."""
+        """Return `environment` as headers of hooks may be made of it."""
         return {name: value for name, value in environment.items() if not self._withholds(name)}
 
     def values(self, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """The keys themselves, each once."""
+        """Return the keys themselves, each once."""
         held = (value.strip() for name, value in environment.items() if self.holds(name))
         return tuple(dict.fromkeys(each for each in (*held, *self.texts) if each and not _is_source(each)))
 
     def join(self, others: "Iterable[Keys]") -> "Keys":
-        """These and others."""
+        """Return these keys and others as one."""
         every = (self, *others)
         texts = dict.fromkeys(text for each in every for text in each.texts)
         named, sent = (frozenset[str]().union(*sets) for sets in zip(*((k.named, k.sent) for k in every), strict=True))
@@ -64,7 +64,7 @@ BUILT_IN: Final = Keys()
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` without the keys that are built in."""
+    """Return `environment` without the keys that are built in."""
     return BUILT_IN.without(environment)
 
 

@@ -26,17 +26,17 @@ def check_session_id(text: str) -> str:
 
 
 def event_id(nonce: str, seq: int) -> str:
-    """The id of the event that the opening `nonce` writes at `seq`."""
+    """Return the id of the event that the opening `nonce` writes at `seq`."""
     return f"{nonce}.{base36(seq)}"
 
 
 def call_id(ask: str, index: int) -> str:
-    """The id of the `index`-th tool call in the reply to the intent `ask`. The provider's own id is only data."""
+    """Return the id of the `index`-th tool call in the reply to the intent `ask`. The provider's own id is only data."""
     return f"{ask}-{index}"
 
 
 def child_session_id(session: str, call: str) -> str:
-    """The id of the session that a call of `session` starts: the same after every crash, and never too long."""
+    """Return the id of the session that a call of `session` starts: the same after every crash, and never too long."""
     name = f"{session}.{call}"
     return (
         name if len(name) <= LONGEST else f"{session[:64].rstrip('.')}.{hashlib.sha256(name.encode()).hexdigest()[:32]}"
@@ -44,7 +44,7 @@ def child_session_id(session: str, call: str) -> str:
 
 
 def base36(number: int) -> str:
-    """`number` (not negative) in base 36."""
+    """Return `number` (not negative) in base 36."""
     digits = ""
     while True:
         number, rest = divmod(number, 36)
@@ -54,5 +54,5 @@ def base36(number: int) -> str:
 
 
 def provider_of(model: str) -> str:
-    """The provider in a model's name: `anthropic` in `anthropic:claude-sonnet-4-6`."""
+    """Return the provider in a model's name: `anthropic` in `anthropic:claude-sonnet-4-6`."""
     return model.partition(":")[0]

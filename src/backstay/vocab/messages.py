@@ -154,16 +154,16 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 def in_calendar(at: int) -> int:
-    """`at` (microseconds since 1970), or the nearest time that a calendar has: a file that somebody else wrote may say anything."""
+    """Return `at` (microseconds since 1970), or the nearest time that a calendar has: a file may say anything."""
     return min(max(at, _FIRST), _LAST)
 
 
 def iso(at: int) -> str:
-    """`at` (microseconds since 1970) as ISO 8601 in UTC."""
+    """Return `at` (microseconds since 1970) as ISO 8601 in UTC."""
     seconds, micros = divmod(in_calendar(at), 1_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
 
 
 def text_of(parts: Iterable[object]) -> str:
-    """The plain text of `parts`, joined; long text contributes its head."""
+    """Return the plain text of `parts`, joined; long text contributes its head."""
     return "".join([p.text if isinstance(p, Text) else p.head for p in parts if isinstance(p, (Text, TextRef))])

@@ -34,7 +34,7 @@ _current: Final = {name: (VERSIONS[cls], msgspec.json.Decoder(cls)) for name, cl
 
 
 def encode(record: Recorded) -> bytes:
-    """One event as a line of JSON, without the line end."""
+    """Encode one event as a line of JSON, without the line end."""
     event = record.event
     body = msgspec.Raw(_encoder.encode(event))
     kind = type(event)
@@ -44,7 +44,7 @@ def encode(record: Recorded) -> bytes:
 
 
 def decode(line: bytes | memoryview | str) -> Recorded:
-    """The event of a line. Raise `NeedsUpgrade` when a newer Backstay wrote it, `LogDamaged` when nobody did."""
+    """Decode the event of a line. Raise `NeedsUpgrade` when a newer Backstay wrote it, `LogDamaged` when it is no event."""
     try:
         head = _line_decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -86,7 +86,7 @@ def decode_batch(rows: Iterable[tuple[int, bytes]], after: int) -> tuple[tuple[R
 
 
 def decode_body(name: str, version: int, body: bytes | memoryview | msgspec.Raw) -> Event:
-    """The event called `name`, from the JSON of its body as `version` wrote it."""
+    """Decode the event called `name` from the JSON of its body as `version` wrote it."""
     known = _current.get(name)
     if known is None:
         raise NeedsUpgrade(

@@ -75,26 +75,26 @@ _line_decoder: Final = msgspec.json.Decoder(_AnyLine)
 
 
 def header_line(session: str, events: int) -> bytes:
-    """The first line of a file with so many events, and its line end."""
+    """Return the first line of a file with so many events, and its line end."""
     header = Header(format=FORMAT, version=VERSION, session=session, events=events)
     return _seal(msgspec.json.encode(header))
 
 
 def blob_line(sha256: str, content: bytes | None) -> bytes:
-    """The line of a blob, and its line end."""
+    """Return the line of a blob, and its line end."""
     text = None if content is None else base64.b64encode(content).decode("ascii")
     return _seal(msgspec.json.encode({"blob": sha256, "data": text}))
 
 
 def event_line(session: str, record: Recorded) -> bytes:
-    """The line of an event, and its line end."""
+    """Return the line of an event, and its line end."""
     version = VERSIONS[type(record.event)]
     shape = b',"v":%d}' % version if version != 1 else b"}"
     return _seal(line(session, record)[:-1] + shape)
 
 
 def read_header(content: bytes) -> Header:
-    """The first line of a file. Raise `LogDamaged` for anything else, `NeedsUpgrade` when a newer Backstay wrote it."""
+    """Return the first line of a file. Raise `LogDamaged` for anything else, `NeedsUpgrade` when a newer Backstay wrote it."""
     try:
         header = _header_decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -120,7 +120,7 @@ def check_seal(content: bytes) -> None:
 
 
 def read_line(content: bytes, session: str) -> Recorded | Blob:
-    """The event of `session` or the blob of a line. Raise `LogDamaged` or `NeedsUpgrade` with the reason when it holds neither."""
+    """Return the event of `session` or the blob of a line. Raise `LogDamaged` or `NeedsUpgrade` with the reason when it holds neither."""
     try:
         found = _line_decoder.decode(content)
         if found.blob is not None:

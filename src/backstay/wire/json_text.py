@@ -14,7 +14,7 @@ from backstay.vocab.events import EVENTS
 
 
 def snake(name: str) -> str:
-    """`ToolStarted` -> `tool_started`."""
+    """Return a name in snake case: `ToolStarted` -> `tool_started`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
@@ -26,17 +26,17 @@ _BREAKS: Final = re.compile(rb"\xe2\x80[\xa8\xa9]|\xc2\x85")
 
 
 def unbroken(line: bytes) -> bytes:
-    """A line of JSON with the separators of lines and paragraphs escaped."""
+    """Escape the separators of lines and paragraphs in a line of JSON."""
     return _BREAKS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), line)
 
 
 def json_line(content: Any) -> bytes:  # Any: whatever msgspec can encode
-    """`content` as JSON on one line, without the line end."""
+    """Encode `content` as JSON on one line, without the line end."""
     return unbroken(msgspec.json.encode(content))
 
 
 def json_pieces(fields: Mapping[str, object], *, indented: bool, redactor: Redactor = PLAIN) -> Iterator[bytes]:
-    """The object with these fields, without secrets. An iterator is written as a list, an item at a time."""
+    """Yield the object with these fields, without secrets. An iterator is written as a list, an item at a time."""
     end = b"\n" if indented else b""
     yield b"{"
     for number, (key, value) in enumerate(fields.items()):

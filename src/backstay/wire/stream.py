@@ -31,7 +31,7 @@ Item = Recorded | Delta | Notice | Lagged | CommandResult
 
 
 def line(session: str, item: Item) -> bytes:
-    """Any item as a line of JSON, without the line end."""
+    """Encode any item as a line of JSON, without the line end."""
     match item:
         case Recorded():
             return unbroken(event_line(session, item))
@@ -48,7 +48,7 @@ def line(session: str, item: Item) -> bytes:
 
 
 def event_line(session: str, record: Recorded) -> bytes:
-    """An event as a line of the stream."""
+    """Encode an event as a line of the stream."""
     event = record.event
     body = _EventLine(
         seq=record.seq,
@@ -64,7 +64,7 @@ def event_line(session: str, record: Recorded) -> bytes:
 
 
 def delta_line(session: str, delta: Delta) -> bytes:
-    """A fragment as a line of the stream; its place stands beside its content, not inside."""
+    """Encode a fragment as a line of the stream; its place stands beside its content, not inside."""
     kind = type(delta)
     content = {name: getattr(delta, name) for name in kind.__struct_fields__ if name not in _PLACE}
     body = _DeltaLine(type=PREFIX + NAME_OF[kind], session=session, after=delta.after, n=delta.n, data=content)
@@ -72,7 +72,7 @@ def delta_line(session: str, delta: Delta) -> bytes:
 
 
 def notice_line(session: str, notice: Notice) -> bytes:
-    """A point of the lifecycle as a line of the stream."""
+    """Encode a point of the lifecycle as a line of the stream."""
     content: dict[str, object] = {"notice": notice.notice, "state": notice.state}
     if notice.outcome:
         content["outcome"] = notice.outcome
@@ -80,12 +80,12 @@ def notice_line(session: str, notice: Notice) -> bytes:
 
 
 def line_of_lag(session: str, lagged: Lagged) -> bytes:
-    """The word to a slow subscriber as a line of the stream."""
+    """Encode the notice to a slow subscriber as a line of the stream."""
     return _encoder.encode(_MarkLine(type=LAGGED, session=session, after=lagged.after, data={"missed": lagged.missed}))
 
 
 def parse_line(line: bytes | str) -> tuple[str, Item]:
-    """The session and the item of a line.
+    """Return the session and the item of a line.
 
     Raise `NeedsUpgrade` for a type that a newer Backstay sent, `UserError` for anything that is not such a line.
     """
@@ -99,14 +99,14 @@ def parse_line(line: bytes | str) -> tuple[str, Item]:
 
 
 def iso(at: int) -> str:
-    """Microseconds since 1970 as ISO 8601 in UTC: `2026-03-01T12:00:00.000000Z`."""
+    """Format microseconds since 1970 as ISO 8601 in UTC: `2026-03-01T12:00:00.000000Z`."""
     return (
         f"{(_EPOCH + timedelta(microseconds=in_calendar(at))).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
     )
 
 
 def micros(text: str) -> int:
-    """The inverse of `iso`: microseconds since 1970. Raise `UserError` for a text without a zone or a date."""
+    """Parse the format of `iso`: return microseconds since 1970. Raise `UserError` for a text without a zone or a date."""
     try:
         moment = datetime.fromisoformat(text)
         return (moment - _EPOCH) // timedelta(microseconds=1)
@@ -161,7 +161,7 @@ _PLACE: Final = ("after", "n")
 
 
 def command_line(session: str, result: CommandResult) -> bytes:
-    """What came of a command as a line of the stream."""
+    """Encode the result of a command as a line of the stream."""
     content = {name: getattr(result, name) for name in CommandResult.__struct_fields__ if name not in _PLACE}
     return _encoder.encode(_MarkLine(type=COMMAND_RESULT, session=session, after=result.after, data=content))
 

@@ -24,7 +24,7 @@ from backstay.vocab.specs import ToolSpec
 
 
 def judge_open_call(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
-    """The verdict on a call that was looked at."""
+    """Judge a call that was inspected, and return the verdict as an event."""
     verdict = _judge(p, call, spec, policy)
     event = CallJudged(
         call=call.id,
@@ -41,7 +41,7 @@ def judge_open_call(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy)
 
 
 def exact_rule(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> str:
-    """The rule that would allow exactly this call in any session; empty when no rule does."""
+    """Return the rule that would allow exactly this call in any session; empty when no rule does."""
     command = msgspec.json.decode(call.args, type=dict[str, object]).get("command")
     if usual_name(call.name) != "Bash" or not isinstance(command, str) or not is_exact_text(command):
         return ""
@@ -70,7 +70,7 @@ def _judge(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Verdi
 
 
 def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
-    """Every event that any open call is due, in call order."""
+    """Return every event that any open call is due, in call order."""
     drafts: list[Draft] = [*after_calls(p, policy)]
     may_ask, running = True, sum(call.phase == "running" for call in p.calls)
     may_start = not drafts and not hooks_running(p)  # what a hook says about the call before may end the turn
@@ -91,7 +91,7 @@ def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 
 def after_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
-    """The hooks that are due for calls with results."""
+    """Return the hooks that are due for calls with results."""
     drafts: list[Draft] = []
     for call in p.ended if policy.hooks else ():
         event = "PostToolUse" if call.outcome in ("ok", "completed") else "PostToolUseFailure"
@@ -101,14 +101,14 @@ def after_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 
 def hooks_running(p: Progress) -> bool:
-    """Whether hooks are being heard about calls with results."""
+    """Return whether hooks run for calls with results."""
     return any(
         p.hooks.is_running(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure")
     )
 
 
 def close_call(call: OpenCall) -> Draft:
-    """The result of a call whose turn is being stopped."""
+    """Return the result of a call whose turn is being stopped."""
     if call.lost:
         return _finish_lost(call)
     if call.phase == "paused":
@@ -157,7 +157,7 @@ def _due(
 
 
 def _answers_itself(call: OpenCall) -> bool:
-    """Whether the model wrote what only a person can say."""
+    """Return whether the model wrote the answers that only a person can give."""
     return not call.changed and bool(msgspec.json.decode(call.args, type=dict[str, object]).get("answers"))
 
 
@@ -170,7 +170,7 @@ def _hooks_running(p: Progress, call: OpenCall) -> bool:
 
 
 def _repeat_refusal(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
-    """The no of hooks to this very call before it had to be looked at again. A yes was judged with it."""
+    """Return the no that hooks gave to this very call before it was inspected again. A yes was judged with it."""
     heard = p.hooks.find_verdict("PermissionRequest", subject_of(call))
     if heard is None or heard.decision != "deny":
         return None
@@ -224,7 +224,7 @@ def _finish_invalid(call: OpenCall) -> Draft:
 
 
 def _preface_change(call: OpenCall) -> str:
-    """What the model must know first when it was not its own arguments that were judged."""
+    """Return what the model must read first when it was not its own arguments that were judged."""
     if not call.changed:
         return ""
     return f"({'The person' if call.changed == 'user' else 'A hook'} changed the arguments to {call.args}) "

@@ -28,14 +28,14 @@ def end_turn(
     code: str = "",
     message: str = "",
 ) -> Draft:
-    """The end of a turn."""
+    """Return the end of a turn."""
     stop = {"completed": turn.stop, "failed": "error"}.get(outcome, outcome)
     event = TurnCompleted(turn=turn.id, outcome=outcome, stop_reason=stop, code=code, message=message)
     return Draft(event=event, cause=turn.id)
 
 
 def ask(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
-    """The next model call, or what must come before it; nothing while the session waits for money."""
+    """Return the next model call, or what must come before it; nothing while the session waits for money."""
     model = p.retries.choose(policy.chain(p.model), p.at)
     if ceiling := _ceiling(p, turn, policy):
         return (end_turn(turn, "failed", code="turn_limit", message=ceiling),)
@@ -51,7 +51,7 @@ def ask(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
 
 
 def after_failure(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
-    """What to do about a model call that failed."""
+    """Decide what follows a model call that failed: a wait, the next model, a compaction, or the end of the turn."""
     failure = p.retries.failure
     assert failure is not None
     if waiting := wait(p.retries, policy.retries, p.at):
@@ -140,7 +140,7 @@ def _overflow(p: Progress, model: str, policy: Policy) -> str:
 
 
 def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[Draft] | None:
-    """What an empty budget leads to; None when the call may be made."""
+    """Decide what an empty budget leads to; None when the call may be made."""
     budget, needed = p.budget, estimate_cost(p, model, policy, output=0)
     if budget.limit is None or not budget.empty(needed):
         return None
@@ -168,7 +168,7 @@ def _no_money(budget: BudgetState, limit: int, needed: int) -> str:
 
 
 def estimate_cost(p: Progress, model: str, policy: Policy, *, output: int = LIKELY_OUTPUT) -> int:
-    """What the next call will cost at least, with an answer of `output` tokens."""
+    """Estimate the least cost of the next call, with an answer of `output` tokens."""
     usage = Usage(input=p.context.request_tokens(policy.overhead), output=output)
     return cost(usage, policy.facts_of(model).prices) or 0
 

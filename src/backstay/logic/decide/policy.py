@@ -20,7 +20,7 @@ AUTO_COMPACT: Final = 0.835
 
 
 def compaction_share(value: float | Literal[False] | None) -> float | None:
-    """The share of the window that `value` means: None for the default, False for never. Raise `UserError` for what is none."""
+    """Return the share of the window that `value` means: None for the default, False for never. Raise `UserError` for what is none."""
     if value is None:
         return AUTO_COMPACT
     if value is False:
@@ -85,7 +85,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """How often the model may answer again when its answer does not fit the schema."""
 
     def why_not(self, mode: Mode) -> str:
-        """Why a mode may not be taken; empty when it may."""
+        """Return why a mode may not be taken; empty when it may."""
         if mode == "bypassPermissions" and self.bypass_forbidden:
             return f"{self.bypass_forbidden} forbids the mode 'bypassPermissions'"
         if self.strictest_mode is not None and LOOSENESS[mode] > LOOSENESS[self.strictest_mode]:
@@ -93,14 +93,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def mode_after_lapse(self, mode: Mode) -> Mode | None:
-        """The mode that follows `mode` when no turn is open; None when `mode` stays."""
+        """Return the mode that follows `mode` when no turn is open; None when `mode` stays."""
         after = self.mode_after_turn
         return after if after is not None and LOOSENESS[mode] > LOOSENESS[after] else None
 
     def facts_of(self, model: str) -> ModelFacts:
-        """What is known of `model`; cautious values when nothing is."""
+        """Return the facts about `model`; cautious values when none are known."""
         return self.facts.get(model) or ModelFacts()
 
     def chain(self, model: str) -> tuple[str, ...]:
-        """The models that may answer, in order."""
+        """Return the models that may answer, in order."""
         return (model, *(each for each in self.fallbacks if each != model))

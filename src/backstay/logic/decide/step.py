@@ -95,7 +95,7 @@ def stamp(progress: Progress, draft: Draft, *, nonce: str, now: int) -> Recorded
 
 
 def accept(p: Progress, draft: Draft) -> Draft | None:
-    """`draft` as it is to be written: a late result becomes a note, a stop or a drop of nothing becomes nothing."""
+    """Return `draft` as it is to be written: a late result becomes a note, a stop or a drop of nothing becomes nothing."""
     match draft.event:
         case Interrupted():
             return draft if (not p.stopping if p.turn is not None else p.compacting or p.skill is not None) else None
@@ -133,7 +133,7 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
 
 
 def _still_queued(p: Progress, draft: Draft, event: InputDropped) -> Draft | None:
-    """A drop of what still waits: input that was taken while the drop was on its way stays taken."""
+    """Keep of a drop the input that is still queued: input that was taken while the drop was on its way stays taken."""
     waiting = {queued.input for queued in p.queue}
     inputs = tuple(each for each in event.inputs if each in waiting)
     return msgspec.structs.replace(draft, event=InputDropped(inputs=inputs)) if inputs else None
@@ -151,7 +151,7 @@ def _ignore(p: Progress, draft: Draft) -> Draft:
 
 
 def _unpaid(p: Progress, draft: Draft) -> int | None:
-    """What a late result cost beyond what is counted already."""
+    """Return the cost of a late result beyond what is counted already."""
     match draft.event:
         case ModelReplied(cost=int() as cost) | ModelFailed(cost=int() as cost):
             return max(0, cost - (p.budget.guessed[1] if p.budget.guessed[0] == draft.cause else 0))
@@ -167,7 +167,7 @@ def _unpaid(p: Progress, draft: Draft) -> int | None:
 
 
 def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
-    """The next events to write, or none."""
+    """Return the next events to write, or none."""
     drafts = _decide(p, policy)
     if policy.hooks and drafts and isinstance(over := drafts[-1].event, TurnCompleted) and over.outcome == "failed":
         seen = hook_intent(policy, "StopFailure", over.turn, matcher_value=over.code)
@@ -269,7 +269,7 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
 
 
 def _end_by_hook(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
-    """The end of a turn that a hook ended. Input that it was to begin with, or that the hook spoke of, is not tried again."""
+    """End a turn that a hook stopped. Input that it was to begin with, or that the hook spoke of, is not tried again."""
     heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in _takeable(p, turn)}
     refused = tuple(each for each, said in heard.items() if turn.owes == "input" or (said and said.stops))
     dropped = [Draft(event=InputDropped(inputs=refused), by="hook", cause=turn.id)] if refused else []
@@ -287,7 +287,7 @@ def _end(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
 
 
 def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft] | None:
-    """What hooks still have to say before the model is asked; None when nothing."""
+    """Return the hooks that must answer before the model is asked; None when there are none."""
     if not policy.hooks:
         return None
     if drafts := after_calls(p, policy):
@@ -341,7 +341,7 @@ def _stop(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
 
 
 def _silence(p: Progress, policy: Policy) -> ModelReplied:
-    """The reply of a model that did not stop in time. What it was sent has to be paid for."""
+    """Return the reply of a model that did not stop in time. What it was sent has to be paid for."""
     model = p.retries.model or p.model
     usage = Usage(input=int(p.context.asked * p.context.ratio), estimated=True)
     paid = cost(usage, policy.facts_of(model).prices)

@@ -54,11 +54,11 @@ class Eraser:
         return found
 
     def mask_known(self, text: str) -> str:
-        """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
+        """Return `text` with a mark in place of the values that are known to be secret, and of nothing else."""
         return replace(self._redactor.mask_known(text), merge_overlapping([*self._exact(text)]))
 
     def find(self, text: str) -> list[SecretMatch]:
-        """Every secret in a text, in order; a mark is none."""
+        """Return every secret in a text, in order; a mark is none."""
         whole = merge_overlapping([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
         parts = [SecretMatch(run.start, run.end, _HALF) for run in self._index.parts(text)]
         found = _name_parts(whole, merge_overlapping([*whole, *parts])) if parts else whole
@@ -67,11 +67,11 @@ class Eraser:
         return _outside([mark.span() for mark in _MARK.finditer(text)], found)
 
     def text(self, text: str) -> str:
-        """A text with a mark in place of each secret."""
+        """Return a text with a mark in place of each secret."""
         return replace(text, self.find(text), functools.partial(self._mark, text))
 
     def pieces(self, pieces: Sequence[str]) -> list[str]:
-        """The pieces of one text, with a mark in the piece in which a secret begins and nothing of it in the next ones."""
+        """Return the pieces of one text, with a mark in the piece in which a secret begins and nothing of it in the next ones."""
         text = "".join(pieces)
         secrets, mark = deque(self.find(text)), functools.partial(self._mark, text)
         ends = accumulate(map(len, pieces))
@@ -95,12 +95,12 @@ class Eraser:
 
 
 def kind_of(why: str) -> str:
-    """What was found, in letters that stand in JSON and in Markdown alike."""
+    """Return the kind of a secret in letters that stand in JSON and in Markdown alike."""
     return _UNFIT.sub(" ", why).strip()[:60] or "a secret"
 
 
 def _name_parts(whole: list[SecretMatch], found: list[SecretMatch]) -> list[SecretMatch]:
-    """What was found, each called what the first whole secret in it is called."""
+    """Give each match the reason of the first whole secret in it."""
     named, at = [], 0
     for one in found:
         while at < len(whole) and whole[at].end <= one.start:
@@ -112,7 +112,7 @@ def _name_parts(whole: list[SecretMatch], found: list[SecretMatch]) -> list[Secr
 
 
 def _outside(marks: Sequence[tuple[int, int]], found: list[SecretMatch]) -> list[SecretMatch]:
-    """What does not stand in a mark; both are in order."""
+    """Return the matches that do not stand in a mark; both are in order."""
     outside, at = [], 0
     for one in found:
         while at < len(marks) and marks[at][1] <= one.start:

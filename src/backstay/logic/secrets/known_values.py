@@ -77,11 +77,11 @@ class KnownValues:
             self._halves.setdefault(half[:WINDOW], set()).add(size)
 
     def whole(self, text: str) -> Iterator[Run]:
-        """Where a value stands."""
+        """Yield where a value stands."""
         yield from self._starting(text, self._places(text), self._lengths, self._values)
 
     def parts(self, text: str) -> Iterator[Run]:
-        """Where a part of a value stands, so long or so placed that it is hardly anything else."""
+        """Yield where a part of a value stands, so long or so placed that it is hardly anything else."""
         if not self._windows or _is_plain_word(text):
             return
         places = self._places(text)
@@ -96,7 +96,7 @@ class KnownValues:
                 yield Run(0, size)
 
     def _places(self, text: str) -> list[int]:
-        """Where a window may begin, in order."""
+        """Return where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
         probes = self._probes
         hits = [at for at in range(0, len(text) - _PROBE + 1, _STEP) if text[at : at + _PROBE] in probes]
         last = len(text) - WINDOW
@@ -125,12 +125,12 @@ class KnownValues:
 
 
 def _is_plain_word(text: str) -> bool:
-    """Whether a text is one short word in small letters, such as the name of a field: values may begin with it."""
+    """Return whether a text is one short word in small letters, such as the name of a field: values may begin with it."""
     return len(text) < SPLIT_LEAST and text.islower() and text.replace("_", "").isalpha()
 
 
 def _runs(starts: Iterable[int]) -> Iterator[Run]:
-    """Windows that begin one behind the other, made one."""
+    """Yield the runs of windows that begin one behind the other."""
     first = last = -1
     for at in starts:
         if at != last + 1 or first < 0:
@@ -157,7 +157,7 @@ _WHY: Final = "a secret that is named as one"
 
 
 def find_told_words(text: str) -> Iterator[SecretMatch]:
-    """What only its name tells to be secret: a run of letters too long for a word, `token = correcthorsebattery`, and a value below it."""
+    """Yield what only its name tells to be secret: letters too long for a word, `token = correcthorsebattery`, and a value below it."""
     if contains(text, "\n"):
         yield from _find_below(text)
     for match in _LONG_WORD.finditer(text) if contains(text, "=") or contains(text, ":") else ():
@@ -168,7 +168,7 @@ def find_told_words(text: str) -> Iterator[SecretMatch]:
 
 
 def _find_below(text: str) -> Iterator[SecretMatch]:
-    """Values that stand alone in the line below their names: `password:`, and then `hunter2x`."""
+    """Yield values that stand alone in the line below their names: `password:`, and then `hunter2x`."""
     for match in _BELOW.finditer(text):
         name = _NAME.search(text[max(0, match.start() - REACH) : match.start()].lower())
         if name and is_literal(match["secret"], password=name[0].startswith(PASSWORDS)):
@@ -176,7 +176,7 @@ def _find_below(text: str) -> Iterator[SecretMatch]:
 
 
 def is_telling(value: str) -> bool:
-    """Whether a value that is told to be secret is looked for wherever it stands."""
+    """Return whether a value that is told to be secret is looked for wherever it stands."""
     if len(value) >= PLAIN_LEAST or len(value) < LEAST or looks_random(value):
         return len(value) >= LEAST
     if has_digit(value):
@@ -190,7 +190,7 @@ def is_telling(value: str) -> bool:
 
 
 def forms(value: str) -> Iterator[str]:
-    """A value as it stands, as it was before it was written as JSON or in an address, and what is left of it without signs around it."""
+    """Yield a value as it stands, as it was before it was written as JSON or in an address, and without the signs around it."""
     given = dict.fromkeys((value, *_unescape(value), unquote(value)))
     for form in tuple(given):
         if _COOKIE.match(form):
@@ -211,7 +211,7 @@ def _unescape(value: str) -> Iterator[str]:
 
 
 def _password(value: str) -> str:
-    """What stands behind the name of a user, as in an address."""
+    """Return the password behind the name of a user, as in an address."""
     name, _, password = value.partition(":")
     return password if _USER.fullmatch(name) else ""
 
@@ -259,7 +259,7 @@ class _Repeated(Exception):
 
 
 def find_repeated_name(text: str | bytes) -> str:
-    """The first name that stands twice in an object of a JSON text; empty when there is none, and for what is no JSON."""
+    """Return the first name that stands twice in an object of a JSON text; empty when there is none, and for what is no JSON."""
     try:
         json.loads(text, object_pairs_hook=_refuse_repeated)
     except _Repeated as exc:

@@ -87,7 +87,7 @@ class Name(msgspec.Struct, frozen=True, gc=False):
 
 
 def find_assigned(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
-    """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
+    """Yield the values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
     reader, size, done = _Reader(text, lowered, back), len(text), 0
     verdicts: dict[str, NameVerdict] = {}
     for first, last in _find_named_signs(back):
@@ -108,7 +108,7 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
 
 
 def _find_named_signs(back: str) -> list[Span]:
-    """Where names stand that a sign follows: places in `back`, in the order in which they stand in the text."""
+    """Return where names stand that a sign follows: places in `back`, in the order in which they stand in the text."""
     names = [name for sign, name in NAMES.items() if sign in back]
     found = [match.span() for name in names for match in name.finditer(back)]
     if len(names) > 1:
@@ -147,7 +147,7 @@ class _Reader:
         return NameVerdict(read, before, why, found - sign, end - sign)
 
     def value_start(self, sign: int) -> int:
-        """Where the value behind `sign` begins: blanks, `>` and the beginning of an object may stand before it."""
+        """Return where the value behind `sign` begins: blanks, `>` and the beginning of an object may stand before it."""
         if self._lowered[sign : sign + 1] not in _TAIL_BEGINS:
             return sign
         self._read_to = sign + 2
@@ -159,7 +159,7 @@ class _Reader:
         return end
 
     def _name(self, first: int, at: int) -> Name | None:
-        """The name before a sign, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
+        """Return the name before a sign, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
         back, size = self._back, self._size
         pattern = NAMES[back[first : first + 3] if back[first] in "ad" else back[first]]
         match = pattern.match(back, first)
@@ -174,7 +174,7 @@ class _Reader:
         return Name(kind, start, end, suffix, at) if is_variable or is_neutral_suffix(suffix) else None
 
     def _is_ruled_out(self, name: Name) -> bool:
-        """Whether certainly no secret follows. Most names are asked nothing else."""
+        """Return whether certainly no secret follows. Most names need no other check."""
         text, kind, at = self._text, name.kind, name.at
         begins = text[at : at + 1]
         if begins in _BLOCKS or begins in _OPENING:
@@ -195,7 +195,7 @@ class _Reader:
         return False
 
     def _ends_first(self, at: int, ends: NextMatch) -> bool:
-        """Whether what begins at `at` ends before the next digit, as far as it is judged."""
+        """Return whether what begins at `at` ends before the next digit, as far as it is judged."""
         end = min(ends.after(at), at + LONGEST_JUDGED)
         digit = self._digits.after(at)
         self._read_to = max(self._read_to, min(digit, end) + 1)
@@ -206,7 +206,7 @@ class _Reader:
         self._read_to = max(self._read_to, to)
 
     def _value(self, name: Name) -> Span:
-        """Where the secret behind a name and its sign stands; `NOWHERE` when there is none."""
+        """Return where the secret behind a name and its sign stands; `NOWHERE` when there is none."""
         text, kind, at = self._text, name.kind, name.at
         if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(text, at)):
             self._note_read(simple.end() + 1)
@@ -241,7 +241,7 @@ class _Reader:
         return cookie.span("secret") if cookie and not is_code(self._take_judged(*cookie.span("secret"))) else NOWHERE
 
     def _is_line(self, kind: str, start: int, end: int) -> bool:
-        """Whether the line below a name is its value."""
+        """Return whether the line below a name is its value."""
         value = self._take_judged(start, end)
         if " " in value or "\t" in value:
             return is_phrase(value, is_password=kind == "password")
@@ -261,13 +261,13 @@ class _Reader:
         return NOWHERE
 
     def _limit_judged(self, start: int, end: int) -> int:
-        """The end of what is judged of a value."""
+        """Return the end of the part of a value that is judged."""
         judged = min(end, start + LONGEST_JUDGED)
         self._note_read(judged + 1)
         return judged
 
     def _whole(self, start: int, end: int) -> Span:
-        """A value that goes up to a place at which another character ends it."""
+        """Return a value that goes up to a place at which another character ends it."""
         self._note_read(end + 1)
         return start, end
 
@@ -285,7 +285,7 @@ class _Reader:
         return end - start >= 3 and self._is_variable(name) and not is_code(value)
 
     def _inside(self, opened: re.Match[str]) -> Span | None:
-        """The inside of quotes that end in the same line."""
+        """Return the inside of quotes that end in the same line."""
         text, quote, start = self._text, opened["quote"], opened.end()
         last = text.find("\n", start, start + LONGEST_QUOTED)
         if pattern := _INSIDE.get(quote):
@@ -309,7 +309,7 @@ class _Reader:
         return self._whole(start, end) if is_real(self._text[start:judged]) else NOWHERE
 
     def _is_variable(self, name: Name) -> bool:
-        """Whether this is `NAME=` with the name of an environment variable, whose value may be a plain word."""
+        """Return whether this is `NAME=` with the name of an environment variable, whose value may be a plain word."""
         text, start, end = self._text, name.start, name.end
         if name.kind == "auth" or not text[start:end].isupper() or text[end : name.at].strip(" \t") != "=":
             return False
@@ -323,19 +323,19 @@ class _Reader:
 
 
 def _is_mixed(value: str) -> bool:
-    """Enough for a quoted value under a quoted name: not a plain word."""
+    """Return whether a quoted value under a quoted name is more than a plain word."""
     is_name = value.replace("_", "").replace("-", "").isalpha()
     return not is_name and not value.startswith(("$", "{", "<", "%", "/", "http"))
 
 
 def _is_login(value: str) -> bool:
-    """Whether this is the base64 of a name and a password, as Docker and npm keep them."""
+    """Return whether this is the base64 of a name and a password, as Docker and npm keep them."""
     plain = decode_base64(value)
     return len(value) >= 8 and b":" in plain[1:] and plain.isascii() and plain.decode().isprintable()
 
 
 def _is_credential(value: str) -> bool:
-    """What follows the scheme of an Authorization header."""
+    """Return whether this can follow the scheme of an Authorization header."""
     return not is_placeholder(value) and (has_digit(value) or value.endswith("=") or value.lower() != value)
 
 
@@ -405,7 +405,7 @@ REACH: Final = 160
 
 
 def find_pairs(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
-    """The secrets in `text` that an element or a sibling names. `lowered` is the text in small letters, `back` that from its end."""
+    """Yield the secrets in `text` that an element or a sibling names. `lowered` is the text in small letters, `back` that from its end."""
     is_given = functools.lru_cache(MOST_JUDGED)(_is_given)
     if "</" in text:
         for match in _ELEMENT.finditer(text):
@@ -421,14 +421,14 @@ def find_pairs(text: str, lowered: str, back: str) -> Iterator[SecretMatch]:
 
 
 def _name_before(text: str, back: str, at: int) -> str:
-    """The name that stands before the value at `at`, as its sibling."""
+    """Return the name that stands before the value at `at`, as its sibling."""
     size = len(text)
     match = _NAME_BACK.match(back, size - at, size - at + REACH)
     return text[size - match.end("name") : size - match.start("name")] if match else ""
 
 
 def _name_after(text: str, lowered: str, at: int) -> str:
-    """The name that stands behind the value that ends at `at`, as its sibling."""
+    """Return the name that stands behind the value that ends at `at`, as its sibling."""
     match = _NEXT_NAME.match(lowered, at)
     return text[match.start("name") : match.end("name")] if match else ""
 

@@ -71,7 +71,7 @@ def _places(phrase: Phrase, text: str, lowered: str, back: str) -> Iterator[tupl
 def _in_same_command(
     text: str, words: Iterator[re.Match[str]], following: Iterator[re.Match[str]]
 ) -> Iterator[re.Match[str]]:
-    """Those that follow one of `words` in the same command, not far from it. Both are in order, and nothing is read twice."""
+    """Yield the matches that follow one of `words` in the same command, not far from it. Both are in order, and nothing is read twice."""
     ends = NextMatch(_SEPARATOR, text)
     word, begun = next(words, None), -REACH
     for match in following:
@@ -103,19 +103,19 @@ def _is_token(value: str) -> bool:
 
 
 def _sentence(why: str, ends: str, names: str, is_real: Callable[[str], bool]) -> Phrase:
-    """A sentence about one of these names; `ends` are their last letters."""
+    """Return the phrase of a sentence about one of these names; `ends` are their last letters."""
     pattern = rf" (?<=[{ends} ] )(?:is|was|ist|lautet)\b:? {{0,8}}\\*[\"'`]?(?P<secret>[^\s\"'`\\,;)}}\]]{{4,}})"
     before = re.compile(rf" {{0,7}}(?:{names})")
     return Phrase(why, (" is", " was", " lautet"), re.compile(pattern), is_real, before)
 
 
 def _option(why: str, gates: tuple[str, ...], pattern: str, *command: str) -> Phrase:
-    """An option of one of the commands that these words tell, each with those it may be instead."""
+    """Return the phrase of an option of one of these commands, each with those it may be instead."""
     return Phrase(why, gates, re.compile(pattern), _is_given, command=tuple(map(_words, command)))
 
 
 def _words(words: str) -> re.Pattern[str]:
-    """Any of these words. Each begins with fixed text, which makes the search fast."""
+    """Return a pattern for any of these words. Each begins with fixed text, which makes the search fast."""
     return re.compile("|".join(rf"{word[0]}(?<!\w{word[0]}){word[1:]}\b" for word in words.split()))
 
 

@@ -57,7 +57,7 @@ class Redactor:
                 self._index.add(form, parts=False)
 
     def find(self, text: str) -> list[SecretMatch]:
-        """Every secret in `text`, in order, none overlapping another. The time is linear in the text."""
+        """Return every secret in `text`, in order, none overlapping another. The time is linear in the text."""
         found = self._find(text)
         if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
             found += _find_below_colours(text, self._find)
@@ -78,15 +78,15 @@ class Redactor:
         return found
 
     def mask_known(self, text: str) -> str:
-        """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
+        """Return `text` with a mark in place of the values that are known to be secret, and of nothing else."""
         return replace(text, merge_overlapping([*self._find_exact(text)])) if text else text
 
     def text(self, text: str) -> str:
-        """`text` with a mark in place of each secret."""
+        """Return `text` with a mark in place of each secret."""
         return replace(text, self.find(text)) if text else text
 
     def value(self, value: object) -> object:
-        """A JSON-like value with a mark in place of every secret, in any depth. What is not JSON-like stays as it is."""
+        """Return a JSON-like value with a mark in place of every secret, in any depth. What is not JSON-like stays as it is."""
         match value:
             case str():
                 return self._string(value)
@@ -99,7 +99,7 @@ class Redactor:
                 return value
 
     def open_value(self, text: str) -> int:
-        """Where a known value may have begun that the end of `text` cuts off; the length of `text` when none has."""
+        """Return where a known value may have begun that the end of `text` cuts off; the length of `text` when none has."""
         size = len(text)
         begun = [size - length for length in range(min(LONGEST_HEAD, size), 0, -1) if text[-length:] in self._heads]
         for form in self._exact:
@@ -142,17 +142,17 @@ class Redactor:
 
 
 def redact(value: object) -> object:
-    """A JSON-like value without its secrets."""
+    """Return a JSON-like value without its secrets."""
     return PLAIN.value(value)
 
 
 def _is_whole(text: str) -> bool:
-    """Whether JSON text names no half of a character, which cannot be written as it is."""
+    """Return whether JSON text names no half of a character, which cannot be written as it is."""
     return "\\ud" not in text and "\\uD" not in text
 
 
 def looks_secret(text: str, name: str = "") -> str:
-    """Why `text`, kept under `name`, looks like a secret; empty when it does not."""
+    """Return why `text`, kept under `name`, looks like a secret; empty when it does not."""
     if text and is_secret_key(name):
         return f"its name, {name!r}, says so"
     found = PLAIN.find(text)
@@ -164,14 +164,14 @@ def _mark(_: SecretMatch) -> str:
 
 
 def replace(text: str, found: Iterable[SecretMatch], mark: Callable[[SecretMatch], str] = _mark) -> str:
-    """`text` with a mark in place of each secret that was found."""
+    """Return `text` with a mark in place of each secret that was found."""
     return replace_part(text, 0, len(text), deque(found), mark)
 
 
 def replace_part(
     text: str, start: int, end: int, secrets: deque[SecretMatch], mark: Callable[[SecretMatch], str] = _mark
 ) -> str:
-    """`text` from `start` to `end`, with a mark in place of each secret that begins there. Those that end there leave `secrets`."""
+    """Return `text` from `start` to `end`, with a mark in place of each secret that begins there. Those that end there leave `secrets`."""
     pieces: list[str] = []
     at = start
     while secrets and secrets[0].start < end:
@@ -186,7 +186,7 @@ def replace_part(
 
 
 def end_of_colours(text: str, start: int) -> int:
-    """Where the last colour of a terminal ends that is told behind `start`; `start` when there is none."""
+    """Return where the last colour of a terminal ends that is told behind `start`; `start` when there is none."""
     ends = [match.end() for match in _COLOUR.finditer(text, start)] if _COLOUR_BEGINS.search(text, start) else []
     return ends[-1] if ends else start
 
@@ -207,7 +207,7 @@ STEMS: Final = (
 
 
 def _may_hold_stem(text: str) -> bool:
-    """Whether all letters of a stem are in `text`, small or capital: to see that none are costs less than to make the text small."""
+    """Return whether all letters of a stem are in `text`, small or capital: to see that none are costs less than to make the text small."""
     return not text.isascii() or any(all(letter in text or letter.upper() in text for letter in stem) for stem in STEMS)
 
 
@@ -222,7 +222,7 @@ def _hides(key: str, value: object) -> bool:
 
 
 def _value_of_pair(value: Mapping[object, object]) -> object:
-    """The key of a value whose name is another value of the object: `{"name": "DB_PASSWORD", "value": "..."}`."""
+    """Return the key of a value whose name is another value of the object: `{"name": "DB_PASSWORD", "value": "..."}`."""
     lowered = {key.lower(): key for key in value if isinstance(key, str)}
     for name, other in _PAIRS.items():
         if name in lowered and other in lowered:
@@ -233,7 +233,7 @@ def _value_of_pair(value: Mapping[object, object]) -> object:
 
 
 def _find_below_colours(text: str, find: Callable[[str], list[SecretMatch]]) -> list[SecretMatch]:
-    """What is found in a text without its colours, at its place in the text."""
+    """Find secrets in a text without its colours, and return them at their places in the text."""
     plain = _COLOUR.sub("", text)
     found = find(plain) if len(plain) < len(text) else []
     if not found:
@@ -250,7 +250,7 @@ def _find_below_colours(text: str, find: Callable[[str], list[SecretMatch]]) -> 
 
 
 def spell_value(value: str) -> Iterator[str]:
-    """The ways in which an exact value may be written: as it is, in JSON of various programs, in an address."""
+    """Yield the ways in which an exact value may be written: as it is, in JSON of various programs, in an address."""
     yield value
     for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield from (text, text.replace("/", "\\/"))  # PHP
@@ -325,7 +325,7 @@ class StreamRedactor:
         return self._settle(over=False) if self._size >= self._enough else []
 
     def flush(self) -> list[str]:
-        """All pieces that are not settled: the text is over, or must not wait any longer."""
+        """Return all pieces that are not settled: the text is over, or must not wait any longer."""
         return self._settle(over=True)
 
     def _settle(self, *, over: bool) -> list[str]:
@@ -350,7 +350,7 @@ class StreamRedactor:
         return [SecretMatch(start - 1, end, "the rest of a secret"), *later], max(cut, end)
 
     def _take(self, whole: str, at: int, cut: int, found: list[SecretMatch]) -> list[str]:
-        """The pieces up to `cut`: the mark stands in the one in which a secret begins, and nowhere when that was given out already."""
+        """Return the pieces up to `cut`: a mark stands where its secret begins, and nowhere when that was given out already."""
         ready: list[str] = []
         secrets = deque(found)
         while self._pieces:
@@ -367,7 +367,7 @@ class StreamRedactor:
 
 
 def find_settled_end(text: str, found: list[SecretMatch], redactor: Redactor = PLAIN) -> int:
-    """How much of `text`, in which `found` is, stays as it is whatever follows."""
+    """Return how much of `text`, in which `found` is, stays as it is whatever follows."""
     line = max(text.rfind("\n"), 0)
     last = text[line:]
     word = line + max(last.rfind(blank) for blank in (" ", "\t", "\n")) + 1
@@ -383,7 +383,7 @@ def find_settled_end(text: str, found: list[SecretMatch], redactor: Redactor = P
 
 
 def open_value(text: str) -> int:
-    """Where a value begins that the end of `text` cuts off, or whose name may follow; the length of `text` when there is none.
+    """Return where a value begins that the end of `text` cuts off, or whose name may follow; the length of `text` when there is none.
 
     Such a value may stand in another line than its name: a sibling, the inside of an element, a password of netrc.
     """

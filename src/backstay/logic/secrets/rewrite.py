@@ -45,23 +45,23 @@ class Moved(Struct, frozen=True):
 
 
 def change_blob(content: bytes, change: Change) -> Moved | None:
-    """A blob with other words in it; None when it stays as it is. What is no text is looked through all the same."""
+    """Change the words of a blob; return None when it stays as it is. What is no text is looked through all the same."""
     new = change_bytes(content, change)
     return None if new == content else Moved(new, digest(new))
 
 
 def change_bytes(content: bytes, change: Change) -> bytes:
-    """Bytes with other words in them, as if they were text."""
+    """Change the words of bytes as if they were text."""
     return change(as_text(content)).encode("utf-8", "surrogateescape")
 
 
 def as_text(content: bytes) -> str:
-    """Bytes as text, from which the same bytes can be had again, whatever they are."""
+    """Return bytes as text, from which the same bytes can be had again, whatever they are."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def rewrite_event(event: E, change: Change, moved: Mapping[str, Moved], given_up: Iterable[str] = ()) -> E:
-    """`event` with other words, citing the blobs that took the places of others.
+    """Return `event` with other words, citing the blobs that took the places of others.
 
     `given_up` are contents of files that are kept no longer.
     """
@@ -74,7 +74,7 @@ def rewrite_event(event: E, change: Change, moved: Mapping[str, Moved], given_up
 
 
 def _poorer(event: E, change: Change, lost: frozenset[str]) -> E:
-    """An event about files without what is kept no longer. What would be put back under another name is not put back."""
+    """Return an event about files without what is kept no longer. What would be put back under another name is not put back."""
     match event:
         case FileKept() if change(event.path) != event.path or change(event.target) != event.target:
             return replace(event, kind="file", sha256="", target="")
@@ -91,12 +91,12 @@ def _poorer(event: E, change: Change, lost: frozenset[str]) -> E:
 
 
 def change_texts(value: dict[str, object], change: Change) -> dict[str, object]:
-    """JSON-like data with every text in it changed."""
+    """Change every text in JSON-like data."""
     return {change(key): _walk(inner, change, {}) for key, inner in value.items()}
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Every text in JSON-like data, keys included."""
+    """Yield every text in JSON-like data, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -109,7 +109,7 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def list_texts(content: bytes) -> str:
-    """Every name and every target of a link in a tree or a plan; the bytes as they are of what is neither."""
+    """Return every name and every target of a link in a tree or a plan; the bytes as they are of what is neither."""
     plain = _listing(content)
     if plain is None:
         return as_text(content)
@@ -124,7 +124,7 @@ def list_texts(content: bytes) -> str:
 
 
 def without_contents(content: bytes, given_up: Iterable[str]) -> Moved | None:
-    """A tree or a plan that lists no content of `given_up` as kept; None when it lists none of them, or is neither."""
+    """Return a tree or a plan that lists no content of `given_up` as kept; None when it lists none of them, or is neither."""
     lost = frozenset(bytes.fromhex(each) for each in given_up)
     plain = _listing(content)
     if plain is None:
@@ -173,7 +173,7 @@ def _walk(value: object, change: Change, moved: Mapping[str, Moved]) -> object:
 
 
 def _measures(handle: Mapping[str, object], blob: Moved) -> dict[str, object]:
-    """What a handle says of its blob besides the name."""
+    """Return the fields of a handle about its blob, but for the name."""
     if "chars" in handle:
         text = blob.text
         return {"chars": len(text), "tokens": estimate_text(text), "head": text[:HEAD]}

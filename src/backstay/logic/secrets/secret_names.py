@@ -16,13 +16,13 @@ OF_KEYS: Final = (
 
 
 def read_back(words: tuple[str, ...]) -> str:
-    """A pattern for one of these words in a text that is read from its end."""
+    """Return a pattern for one of these words in a text that is read from its end."""
     return "|".join(word[::-1] for word in words)
 
 
 @functools.lru_cache(maxsize=512)
 def is_secret_key(key: str) -> bool:
-    """Whether what stands under `key` is secret: `api_key`, `apiKey`, `X-Api-Key`, but not `max_tokens` or `page_token`."""
+    """Return whether what stands under `key` is secret: `api_key`, `apiKey`, `X-Api-Key`, but not `max_tokens` or `page_token`."""
     words = [word for word in _NOT_WORD.split(_CAMEL.sub("_", key).lower()) if word]
     while len(words) > 1 and _NEUTRAL.fullmatch(words[-1]):
         words.pop()
@@ -37,12 +37,12 @@ def is_secret_key(key: str) -> bool:
 
 
 def is_neutral_suffix(suffix: str) -> bool:
-    """Whether `suffix`, which stands behind a name, says no more than which one it is: `_prod`, `2`."""
+    """Return whether `suffix`, which stands behind a name, says no more than which one it is: `_prod`, `2`."""
     return _NEUTRAL_SUFFIX.fullmatch(suffix) is not None
 
 
 def is_telling_suffix(suffix: str) -> bool:
-    """Whether `suffix`, in small letters, makes the name that of something else: `_type`, `_file`, or another name."""
+    """Return whether `suffix`, in small letters, makes the name that of something else: `_type`, `_file`, or another name."""
     return _DESCRIBES.search(suffix) is not None or any(name in suffix for name in _NAMED)
 
 
@@ -109,7 +109,7 @@ class NextMatch:
         self._at = -1
 
     def after(self, place: int) -> int:
-        """The first match at `place` or behind it; the end of the text when there is none."""
+        """Return the first match at `place` or behind it; the end of the text when there is none."""
         if self._at < place:
             match = self._pattern.search(self._text, place)
             self._at = match.start() if match else len(self._text)
@@ -117,7 +117,7 @@ class NextMatch:
 
 
 def change_names(value: object, change: Callable[[str], str]) -> object:
-    """JSON-like data with every name of a field changed, in any depth."""
+    """Change every name of a field in JSON-like data, in any depth."""
     if isinstance(value, dict):
         return {change(name): change_names(inner, change) for name, inner in value.items()}
     return [change_names(each, change) for each in value] if isinstance(value, list) else value

@@ -48,11 +48,11 @@ class Shape(NamedTuple):
     """What it begins with, letter by letter."""
 
     def find(self, text: str) -> Iterator[SecretMatch]:
-        """The secrets of this kind in `text`."""
+        """Yield the secrets of this kind in `text`."""
         return self.judge(text, _compile(self.expression).finditer(text))
 
     def judge(self, text: str, matches: Iterable[re.Match[str]]) -> Iterator[SecretMatch]:
-        """Those of the matches in `text` that are secrets of this kind."""
+        """Yield those of the matches in `text` that are secrets of this kind."""
         group = "secret" if "secret" in _compile(self.expression).groupindex else 0
         for match in matches:
             start, end = match.span(group)
@@ -91,7 +91,7 @@ class Beginnings(NamedTuple):
 
 
 def find_shapes(text: str) -> Iterator[SecretMatch]:
-    """The secrets in `text` that are told by how they begin, or by the fixed text before them."""
+    """Yield the secrets in `text` that are told by how they begin, or by the fixed text before them."""
     shapes = _shapes()
     letters = frozenset(letter for letter in shapes.letters if letter in text)
     if len(text) > _SHORT or _LONG_RUN.search(text):
@@ -101,7 +101,7 @@ def find_shapes(text: str) -> Iterator[SecretMatch]:
 
 
 def find_blocks(text: str) -> Iterator[SecretMatch]:
-    """The private keys in `text`: in PEM, and the base64 of PEM, which configurations of Kubernetes and of CI systems hold."""
+    """Yield the private keys in `text`: in PEM, and the base64 of PEM, which configurations of Kubernetes and of CI systems hold."""
     if contains(text, BLOCK_BEGINS[0]):
         yield from _find_plain(text)
     if contains(text, BLOCK_BEGINS[1]):
@@ -117,12 +117,12 @@ def find_blocks(text: str) -> Iterator[SecretMatch]:
 
 
 def open_block(text: str) -> int:
-    """Where a block begins that goes on behind the end of `text`, or may do so; the length of `text` when none does."""
+    """Return where a block begins that goes on behind the end of `text`, or may do so; the length of `text` when none does."""
     return min(_open_whole(text), _open_beginning(text), _open_putty(text))
 
 
 def _open_beginning(text: str) -> int:
-    """Where the beginning of a block stands that the end of `text` cuts off; whatever may stand before it."""
+    """Return where the beginning of a block stands that the end of `text` cuts off; whatever may stand before it."""
     sizes = (size for begins in BLOCK_BEGINS for size in range(1, len(begins)) if text.endswith(begins[:size]))
     return len(text) - max(sizes, default=0)
 
@@ -139,7 +139,7 @@ def _open_putty(text: str) -> int:
 
 
 def _putty_end(text: str, first: re.Match[str]) -> tuple[int, bool]:
-    """Where the lines of a key end that PuTTY wrote, and whether all of them are there."""
+    """Return where the lines of a key end that PuTTY wrote, and whether all of them are there."""
     at = end = first.end()
     for _ in range(min(int(first[1]), LONGEST_BLOCK // 64)):
         line = _PUTTY_LINE.match(text, at)
@@ -164,12 +164,12 @@ def _open_whole(text: str) -> int:
 
 
 def contains(text: str, word: str) -> bool:
-    """Whether `word` is in `text`. In a long text a letter is found, or missed, at a fraction of what a word costs."""
+    """Return whether `word` is in `text`. In a long text a letter is found, or missed, at a fraction of what a word costs."""
     return all(letter in text for letter in word) and word in text
 
 
 def may_begin(word: str) -> bool:
-    """Whether a secret that is told by its beginning may have begun in `word`, the unfinished end of a text."""
+    """Return whether a secret that is told by its beginning may have begun in `word`, the unfinished end of a text."""
     shapes = _shapes()
     for listed in (shapes.tokens, shapes.places):
         if any(sign in word and any(shape.begins in word for shape in some) for sign, some in listed.items()):
@@ -184,7 +184,7 @@ def may_begin(word: str) -> bool:
 
 
 def _possible(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> list[Shape]:
-    """The shapes of which `text` has all letters."""
+    """Return the shapes of which `text` has all letters."""
     return [
         shape for sign, some in shapes.items() if contains(text, sign) for shape in some if shape.letters <= letters
     ]
@@ -196,7 +196,7 @@ def _find(text: str, shapes: Iterable[Shape]) -> Iterator[SecretMatch]:
 
 
 def _find_at_once(text: str) -> Iterator[SecretMatch]:
-    """The tokens in `text`, looked for all at once wherever one may begin."""
+    """Yield the tokens in `text`, looked for all at once wherever one may begin."""
     beginnings = _beginnings()
     for pattern in (beginnings.words, beginnings.written):
         done: dict[str, int] = {}
@@ -294,7 +294,7 @@ def _beginnings() -> Beginnings:
 
 
 def _any_of(words: Iterable[str]) -> str:
-    """A pattern for the longest of these words that stands at a place; it reads each letter of the place once."""
+    """Return a pattern for the longest of these words that stands at a place; it reads each letter of the place once."""
     by_first: dict[str, list[str]] = {}
     for word in sorted(words):
         by_first.setdefault(word[:1], []).append(word[1:])
@@ -304,7 +304,7 @@ def _any_of(words: Iterable[str]) -> str:
 
 
 def read_table() -> Mapping[str, list[dict[str, object]]]:
-    """The rows of the table."""
+    """Return the rows of the table."""
     import tomllib  # noqa: PLC0415 - loads when a text is first looked through, not with the package
     from importlib import resources  # noqa: PLC0415 - likewise
 
@@ -342,7 +342,7 @@ PLACEHOLDER: Final = r"[$\{<%\[(*]|\.\.\.|…|(?s:(?:(.)\1*+(?:(.)(?:\1|\2)*+)?)
 
 
 def is_literal(value: str, *, password: bool) -> bool:
-    """Whether a value is written out: not code that gets it from elsewhere, and not a plain word, which may be code too."""
+    """Return whether a value is written out: not code that gets it from elsewhere, and not a plain word, which may be code too."""
     if "(" in value:
         return False
     digit = has_digit(value)
@@ -356,12 +356,12 @@ def is_literal(value: str, *, password: bool) -> bool:
 
 
 def is_code(value: str) -> bool:
-    """Whether `value` stands for something else: a placeholder, a path, a name, a call, a time."""
+    """Return whether `value` stands for something else: a placeholder, a path, a name, a call, a time."""
     return _CODE.match(value) is not None or "[REDACTED" in value
 
 
 def is_phrase(value: str, *, is_password: bool) -> bool:
-    """Whether several words in quotes are a secret, and not a label or a message about one."""
+    """Return whether several words in quotes are a secret, and not a label or a message about one."""
     if value != value.strip() or is_code(value) or _TEMPLATE.search(value):
         return False
     if has_digit(value) and any(looks_random(word) for word in value.split()):
@@ -375,12 +375,12 @@ def is_phrase(value: str, *, is_password: bool) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether `value` stands for a secret instead of being one: a variable, a template, a row of stars."""
+    """Return whether `value` stands for a secret instead of being one: a variable, a template, a row of stars."""
     return _PLACEHOLDER.match(value, 0, LONGEST_JUDGED) is not None or "[REDACTED" in value
 
 
 def looks_random(value: str) -> bool:
-    """Whether nobody would write `value` by hand: digits scattered among letters, few repetitions."""
+    """Return whether nobody would write `value` by hand: digits scattered among letters, few repetitions."""
     value = value[:LONGEST_JUDGED]
     if is_placeholder(value) or not _ASCII.search(value):
         return False
@@ -398,24 +398,24 @@ def looks_random(value: str) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Bits for each character of `value`."""
+    """Return the bits for each character of `value`."""
     size = len(value)
     shares = [value.count(letter) / size for letter in dict.fromkeys(value)]
     return -sum(share * math.log2(share) for share in shares)
 
 
 def has_digit(value: str) -> bool:
-    """Whether a digit is in `value`."""
+    """Return whether a digit is in `value`."""
     return _DIGITS.search(value) is not None
 
 
 def changes(value: str) -> int:
-    """How often `value` goes over from one kind of letter to another: often in a random text, seldom in words run together."""
+    """Return how often `value` goes over from one kind of letter to another: often in a random text, seldom in words run together."""
     return sum(1 for _ in _SAME_KIND.finditer(value)) - 1
 
 
 def decode_base64(value: str) -> bytes:
-    """What `value` is the base64 of, without the last incomplete group; nothing when it is not."""
+    """Decode `value` from base64, without the last incomplete group; return nothing when it is none."""
     value = value.rstrip("=")
     try:
         return binascii.a2b_base64(value + "=" * (-len(value) % 4))

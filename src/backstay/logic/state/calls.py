@@ -147,18 +147,18 @@ Calls = tuple[OpenCall, ...]
 
 
 def fingerprint_seen(name: str, args: str, facts: CallFacts | None) -> str:
-    """What a person sees of a call: the tool, its arguments, and where its paths lead."""
+    """Return what a person sees of a call: the tool, its arguments, and a digest of where its paths lead."""
     leads = hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()[:16] if facts else ""
     return f"{fingerprint(name, args)}@{leads}"
 
 
 def subject_of(call: OpenCall) -> str:
-    """What hooks before a call are heard about: the call, and each time that its arguments were changed, the call anew."""
+    """Return what hooks before a call are asked about: the call, and each time that its arguments were changed, the call anew."""
     return f"{call.id}~{call.changes}" if call.changes else call.id
 
 
 def fold_calls(calls: Calls, record: Recorded) -> Calls:
-    """`calls` after `record`."""
+    """Return `calls` after `record`."""
     change = _FOLDS.get(type(record.event))
     return change(calls, record, record.event) if change else calls
 
@@ -168,7 +168,7 @@ def _change(calls: Calls, call: str, **changes: object) -> Calls:
 
 
 def _fold_reply(_: Calls, record: Recorded, event: ModelReplied) -> Calls:
-    """New calls. Whoever brought the reply looked at them, and at nothing that is looked at again later."""
+    """Open the calls of a reply. Their facts came with it, and are looked up again only when something changed."""
     return tuple(
         [OpenCall(id=call.id, name=call.name, args=call.args, intent=record.cause) for call in calls_of(event)]
     )
@@ -198,7 +198,7 @@ def _again_if_stale(calls: Calls, call: str) -> Calls:
 
 
 def _from_the_start(call: OpenCall) -> OpenCall:
-    """`call`, to be judged anew: by where its paths lead now, if it names any."""
+    """Return `call` to be judged anew: by where its paths lead now, if it names any."""
     if call.facts is None:
         return replace(_to_be_judged(call), stale=False)
     return replace(call, phase="new", intent="", stale=False, **_UNJUDGED)
@@ -220,7 +220,7 @@ def _fold_judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
 
 
 def _judge_again(calls: Calls, _: Recorded, __: Event) -> Calls:
-    """What calls are judged by has changed: it counts for each that has not begun. What a person is asked is judged after the answer."""
+    """Send back every call that has not begun: what calls are judged by has changed. What a person is asked is judged after the answer."""
     return tuple([_to_be_judged(call) for call in calls])
 
 
@@ -271,7 +271,7 @@ def _fold_hook(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
 
 
 def _allow_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
-    """A hook says yes where a person would be asked: the call is judged with it, as with the yes of a hook before the call."""
+    """Judge the call with a hook's yes where a person would be asked, as with the yes of a hook before the call."""
     other, judged = bool(event.args) and event.args != call.args, call.phase == "judged"
     if call.hook == "ask":  # another hook wants a person
         return calls
@@ -286,7 +286,7 @@ def _allow_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
 
 
 def _rewrite_args(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"]) -> Calls:
-    """The call with other arguments, to be looked at, heard and judged like any other. Who wrote them need not be asked about them."""
+    """Give the call other arguments, to be judged like any other. A person who wrote them need not be asked about them."""
     return tuple(
         [
             replace(
@@ -317,7 +317,7 @@ def _fold_finished(calls: Calls, _: Recorded, event: ToolFinished | ChildFinishe
 
 
 def _to_be_looked_at(call: OpenCall) -> OpenCall:
-    """`call` after something was changed: where its paths lead has to be found out again before it may run."""
+    """Return `call` after something was changed: where its paths lead has to be found out again before it may run."""
     if call.phase == "inspecting" or (call.phase == "asking" and call.facts is not None):
         return replace(call, stale=True)
     waits = call.phase in ("inspected", "judged", "allowed") and call.facts is not None

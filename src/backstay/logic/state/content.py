@@ -45,12 +45,12 @@ HEAD: Final = 512
 
 
 def digest(content: bytes) -> str:
-    """The name of a blob."""
+    """Return the name of a blob."""
     return hashlib.sha256(content).hexdigest()
 
 
 def shorten(text: str) -> tuple[Text | TextRef, dict[str, bytes]]:
-    """The durable form of `text`, and the blob that it needs, if it is long."""
+    """Return the durable form of `text`, and the blob that it needs, if it is long."""
     if len(text) <= LONG // 4 or len(content := text.encode("utf-8", "surrogatepass")) <= LONG:
         return Text(text=text), {}
     sha = digest(content)
@@ -58,7 +58,7 @@ def shorten(text: str) -> tuple[Text | TextRef, dict[str, bytes]]:
 
 
 def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[StoredPart, ...], dict[str, bytes]]:
-    """In-flight parts as the log holds them, with the blobs they need. Signatures and bytes do not survive."""
+    """Return in-flight parts as the log holds them, with the blobs they need. Signatures and bytes do not survive."""
     durable: list[StoredPart] = []
     blobs: dict[str, bytes] = {}
     for part in parts:
@@ -85,7 +85,7 @@ def _keep_medium(medium: InlineMedia, blobs: dict[str, bytes]) -> MediaRef:
 
 
 def as_stored_event(event: Event) -> Event:
-    """`event` as it will be read back: what is live and what is replayed are the same. Lone surrogates become question marks.
+    """Return `event` as it will be read back: what is live and what is replayed are the same. Lone surrogates become question marks.
 
     Raise `UserError` when it could not be read back: values are not looked at where they are made.
     """
@@ -103,12 +103,12 @@ def _read_back(event: Event) -> Event:
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` without lone surrogates."""
+    """Return `text` without lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def find_cited_blobs(event: Event) -> frozenset[str]:
-    """The blobs that `event` needs."""
+    """Return the blobs that `event` needs."""
     match event:
         case InputReceived() | ModelReplied() | MessageInjected() | ModelFailed():
             cited = _find_cited(event.parts)
@@ -158,7 +158,7 @@ def _find_cited(parts: Sequence[object]) -> set[str]:
 
 
 def searchable_text(event: Event) -> str:
-    """The text of `event` that a search should find; empty for most events."""
+    """Return the text of `event` that a search should find; empty for most events."""
     match event:
         case InputReceived() | MessageInjected():
             return text_of(event.parts)

@@ -39,7 +39,7 @@ class PathRuns(Struct, frozen=True):
     runs: tuple[tuple[int, int], ...]
 
     def holds(self, record: Recorded) -> bool:
-        """Whether `record` is a node of the path."""
+        """Return whether `record` is a node of the path."""
         if type(record.event) not in NODES:
             return False
         at = bisect_right(self.runs, record.seq, key=lambda run: run[0]) - 1
@@ -71,7 +71,7 @@ class PathFold:
                 self._tip, self._jumped = self._before_turn, True
 
     def runs(self, log: Iterable[Recorded]) -> PathRuns:
-        """The path. The log is read once more when it was ever rewound."""
+        """Return the path. The log is read once more when it was ever rewound."""
         wanted = {node for node in (self._tip, *(parent for _, parent in self._forks)) if isinstance(node, str)}
         seqs: dict[Node, int] = {each.id: each.seq for each in log if each.id in wanted} if wanted else {}
         runs: list[tuple[int, int]] = []
@@ -106,7 +106,7 @@ class ConversationFold:
             self._undone.append(record)
 
     def over(self, log: Iterable[Recorded], session: str) -> "Conversation":
-        """The conversation of `log`, all of which was taken in; it is read once or twice more."""
+        """Return the conversation of `log`, all of which was taken in; it is read once or twice more."""
         path = self._path.runs(log)
         undone = {r.event.compaction for r in self._undone if path.holds(r) and isinstance(r.event, CompactionUndone)}
         return Conversation(log, session, path, undone, self._wanted)
@@ -133,7 +133,7 @@ class Conversation:
         self._see(undone, wanted)
 
     def turns(self) -> Iterator[list[Recorded]]:
-        """The events of the path, and what stands beside it, a turn at a time; first what came before the first turn.
+        """Yield the events of the path, and what stands beside it, a turn at a time; first what came before the first turn.
 
         An input stands with the turn that takes it.
         """
@@ -155,11 +155,11 @@ class Conversation:
         yield turn
 
     def transcripts(self) -> Iterator[Transcript]:
-        """The transcript of each turn, with all that was said, whatever the model still has of it."""
+        """Yield the transcript of each turn, with all that was said, whether the model still has it or not."""
         return (self._transcript(turn) for turn in self.turns())
 
     def messages(self) -> Iterator[SessionMessage]:
-        """What a model would be sent, oldest first."""
+        """Yield the messages that a model would be sent, oldest first."""
         yield from self._first
         for turn in self.turns():
             if turn[-1:] and turn[-1].seq >= self._start:

@@ -56,29 +56,29 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def entry_of(message: SessionMessage) -> Entry:
-    """A message as an entry of the history."""
+    """Return a message as an entry of the history."""
     return Entry(id=message.id, timestamp=message.timestamp, category="chat", type=message.role, data=message)
 
 
 def message_of(entry: Entry) -> SessionMessage | None:
-    """The message of a chat entry; None for an event."""
+    """Return the message of a chat entry; None for an event."""
     return entry.data if is_chat(entry) and isinstance(entry.data, SessionMessage) else None
 
 
 def is_chat(entry: Entry) -> bool:
-    """Whether an entry is a message."""
+    """Return whether an entry is a message."""
     return entry.category == "chat"
 
 
 def is_entry(value: object) -> TypeGuard[Entry]:
-    """Whether `value` is an entry whose category and content go together."""
+    """Return whether `value` is an entry whose category and content go together."""
     if not isinstance(value, Entry) or not value.id or not value.type:
         return False
     return isinstance(value.data, SessionMessage if value.category == "chat" else dict)
 
 
 def read_entry(value: object) -> Entry:
-    """The entry that a JSON-like object describes. Raise `UserError` when it describes none."""
+    """Return the entry that a JSON-like object describes. Raise `UserError` when it describes none."""
     try:
         plain = msgspec.convert(value, _Plain)
         data = msgspec.convert(plain.data, SessionMessage) if plain.category == "chat" else plain.data
@@ -88,12 +88,12 @@ def read_entry(value: object) -> Entry:
 
 
 def messages_for_api(entries: Iterable[Entry]) -> tuple[SessionMessage, ...]:
-    """The messages among `entries`, in order: those that were cleared or summed up too. What a model is sent is `session.history`."""
+    """Return the messages among `entries`, in order, cleared and summarised ones too. `session.history` is what a model is sent."""
     return tuple(message for entry in entries if (message := message_of(entry)) is not None)
 
 
 def entry_added(kind: str, content: Mapping[str, object]) -> EntryAdded:
-    """The event that adds an entry. Raise `UserError` when it cannot be one: it has no kind, is no JSON, or is too long."""
+    """Return the event that adds an entry. Raise `UserError` when it cannot be one: it has no kind, is no JSON, or is too long."""
     if not kind:
         raise UserError("An entry needs a kind, such as 'note'.")
     try:
@@ -162,7 +162,7 @@ class EntryFold:
         self._over: list[dict[str, object]] = []
 
     def entries(self, path: Iterable[Recorded], messages: Mapping[str, SessionMessage]) -> Iterator[Entry]:
-        """The entries of `path`; `messages` are those of its nodes, by the node's id."""
+        """Yield the entries of `path`; `messages` are those of its nodes, by the node's id."""
         for record in path:
             yield from self._take_starts(record.seq)
             if (message := messages.get(record.id)) is not None:
@@ -171,7 +171,7 @@ class EntryFold:
         yield from self._take_starts(None)
 
     def _take_starts(self, seq: int | None) -> Iterator[Entry]:
-        """The starts up to a place in the log, of calls that the path has; those of other paths are passed over."""
+        """Yield the starts up to a place in the log, of calls that the path has; those of other paths are passed over."""
         while self._next is not None and (seq is None or self._next.seq < seq):
             record, self._next = self._next, next(self._starts, None)
             event = record.event
@@ -306,7 +306,7 @@ Diff = tuple[DiffLine, ...]
 
 
 def diff_texts(before: str, after: str) -> Diff:
-    """What makes `after` of `before`."""
+    """Return the difference that makes `after` of `before`."""
     old, new = _lines(before), _lines(after)
     head = _common(old, new)
     tail = min(_common(old[::-1], new[::-1]), len(old) - head, len(new) - head)
@@ -320,7 +320,7 @@ def diff_texts(before: str, after: str) -> Diff:
 
 
 def diff_replacement(old: str, new: str, start: int = 0) -> Diff:
-    """A piece of text that stands where another stood; `start` is its first line, 0 when nobody knows."""
+    """Return the difference of a text that stands where another stood; `start` is its first line, 0 when that is not known."""
     if start:
         return _bound(_number_lines(_whole(_lines(old), _lines(new), start, start)))
     gone = (DiffLine(type="remove", text=line) for line in _lines(old))
@@ -328,7 +328,7 @@ def diff_replacement(old: str, new: str, start: int = 0) -> Diff:
 
 
 def parse_unified_diff(text: str) -> Diff:
-    """The lines of the unified difference in `text`; whatever stands around its hunks is passed over."""
+    """Return the lines of the unified difference in `text`; text around its hunks is passed over."""
     return _bound(_number_lines(text.split("\n")))
 
 
@@ -378,7 +378,7 @@ def _bound(lines: Iterable[DiffLine]) -> Diff:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines without their ends; what follows the last end is no line when it is empty."""
+    """Return lines without their ends; what follows the last end is no line when it is empty."""
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
 
@@ -412,7 +412,7 @@ class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def arguments(text: str) -> dict[str, object]:
-    """The arguments of a call; empty when they cannot be read."""
+    """Return the arguments of a call; empty when they cannot be read."""
     try:
         return msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -420,13 +420,13 @@ def arguments(text: str) -> dict[str, object]:
 
 
 def file_diffs(tool: str, args: Args, result: str, before: str | None = None) -> tuple[FileDiff, ...]:
-    """What a call that went well changed. `before` is what a written file held; None when nobody knows."""
+    """Return the changes of a call that went well. `before` is what a written file held; None when that is not known."""
     found = _DIFFS.get(tool)
     return found(args, result, before) if found is not None else ()
 
 
 def result_content(tool: str, args: Args, result: str, code: str, *, whole: bool = True) -> dict[str, object] | None:
-    """What a command gave back, as data: the object that it printed, or its output and how it ended; None for other tools."""
+    """Return the result of a command as data: the object that it printed, or its output and how it ended; None for other tools."""
     if tool in _DIFFS:
         return None
     whole = whole and len(result) <= RESULT_CHARS
@@ -438,14 +438,14 @@ def result_content(tool: str, args: Args, result: str, code: str, *, whole: bool
 
 
 def first_argument(args: Args) -> str:
-    """The first argument that is a text, on one line and not too long: its beginning and its end."""
+    """Return the first argument that is a text, on one line and not too long: its beginning and its end."""
     text = next((value for value in args.values() if isinstance(value, str) and value), "")
     flat = " ".join(text[: ARG_CHARS * 50].split())
     return flat if len(flat) <= ARG_CHARS else f"{flat[: ARG_CHARS - ARG_TAIL - 1]}…{flat[-ARG_TAIL:]}"
 
 
 def diff_fields(diffs: Sequence[FileDiff]) -> dict[str, object]:
-    """The fields of an entry about changed files: those of the first, and all of them when there are several."""
+    """Return the fields of an entry about changed files: those of the first, and all of them when there are several."""
     if not diffs:
         return {}
     plain = [{"diffFile": each.file, "diffLines": list(map(msgspec.to_builtins, each.lines))} for each in diffs]
@@ -464,7 +464,7 @@ class KnownFiles:
         self._held = {}
 
     def before(self, call: str, args: Args) -> str | None:
-        """What the file of a call held before it."""
+        """Return what the file of a call held before it."""
         return self._kept.get(call, self._held.get(str(args.get("file_path"))))
 
     def learn(self, tool: str, args: Args, before: str | None, *, ok: bool) -> None:
@@ -491,7 +491,7 @@ def _apply_edits(text: str | None, args: Args) -> str | None:
 
 
 def _edits(args: Args) -> Iterator[tuple[str, str, bool]]:
-    """The replacements of an `Edit` or a `MultiEdit`."""
+    """Yield the replacements of an `Edit` or a `MultiEdit`."""
     edits = args.get("edits", [args])
     for each in edits if isinstance(edits, list) else ():
         if isinstance(each, Mapping):
@@ -528,7 +528,7 @@ def _patch(args: Args, result: str, before: str | None) -> tuple[FileDiff, ...]:
 
 
 def _reports(result: str) -> list[str]:
-    """What a patch's result says of each file. A line of a difference has a sign before it and is not mistaken for a beginning."""
+    """Split a patch's result by file. A line of a difference has a sign before it and is not mistaken for a beginning."""
     starts = [found.start() for found in _REPORT.finditer(result)]
     return [result[start:end] for start, end in zip(starts, [*starts[1:], len(result)], strict=False)]
 

@@ -76,7 +76,7 @@ def move(
 
 
 def advance(life: Lifecycle, record: Recorded) -> tuple[Lifecycle, tuple[Notice, ...]]:
-    """The lifecycle after an event, and what is to be announced once it is committed."""
+    """Return the lifecycle after an event, and the notices to publish once it is committed."""
     match record.event:
         case Started():
             return move(life, "launch", after=record.seq)

@@ -88,7 +88,7 @@ _INSIDE = (InputTaken, ModelReplied, ToolFinished, ChildFinished, TurnCompleted)
 def fork_records(
     log: Sequence[Recorded], transcript: Transcript, started: Started, *, at: str, nonce: str
 ) -> list[Recorded]:
-    """The log of a fork of `log` after the node `at` (empty: the tip), or after the last node before it with no open call."""
+    """Return the log of a fork of `log` after the node `at` (empty: the tip), or after the last node before it with no open call."""
     path = _safe(transcript.path(at or None))
     end = log[-1].seq if not at else transcript.path(at)[-1].seq
     kept = {record.id for record in path}
@@ -120,7 +120,7 @@ def fork_records(
 
 
 def node_of(transcript: Transcript, at: str) -> str:
-    """The path node that `at` means: a turn means its end. A number is that of a turn of the current path."""
+    """Return the path node that `at` means: a turn means its end. A number is that of a turn of the current path."""
     if not at:
         return ""
     if at.isascii() and at.isdigit() and 1 <= int(at) <= len(transcript.turn_ids):
@@ -136,14 +136,14 @@ def node_of(transcript: Transcript, at: str) -> str:
 
 
 def _for_this_call_only(record: Recorded) -> Recorded:
-    """A grant holds for the session it was given in; the fork asks for itself."""
+    """Reduce a grant to its call: it holds for the session it was given in, and the fork asks for itself."""
     if isinstance(record.event, PermissionAnswered) and record.event.grant != "once":
         return replace(record, event=replace(record.event, grant="once"))
     return record
 
 
 def _within(spans: list[tuple[int, int]]) -> Callable[[int], bool]:
-    """Whether a seq lies in one of `spans`, which are in order."""
+    """Return a function that tells whether a seq lies in one of `spans`, which are in order."""
     starts = [first for first, _ in spans]
 
     def inside(seq: int) -> bool:
@@ -154,7 +154,7 @@ def _within(spans: list[tuple[int, int]]) -> Callable[[int], bool]:
 
 
 def _safe(path: list[Recorded]) -> list[Recorded]:
-    """`path` up to its last node at which no call is open and some input was taken."""
+    """Return `path` up to its last node at which no call is open and some input was taken."""
     waiting: set[str] = set()
     length = 0
     for position, record in enumerate(path, start=1):
@@ -171,7 +171,7 @@ def _safe(path: list[Recorded]) -> list[Recorded]:
 
 
 def _turn_spans(path: Sequence[Recorded]) -> list[tuple[int, int]]:
-    """For each turn of the path, the first and last seq that it has there."""
+    """Return For each turn of the path, the first and last seq that it has there."""
     spans: list[tuple[int, int]] = []
     for record in path:
         if isinstance(record.event, TurnStarted):
@@ -186,7 +186,7 @@ def _is_inside(record: Recorded) -> bool:
 
 
 def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
-    """The turns that have no end on the path, by their last node there: the fork cuts them, or a rewind did."""
+    """Return the turns that have no end on the path, by their last node there: the fork cuts them, or a rewind did."""
     last: dict[str, str] = {}
     turn = ""
     for record in path:
@@ -201,7 +201,7 @@ def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
 
 
 def _ending(turn: str, last: Recorded, nonce: str) -> Recorded:
-    """The event that ends a turn which was cut short after `last`."""
+    """Return the event that ends a turn which was cut short after `last`."""
     seq = last.seq + 1
     ended = TurnCompleted(turn=turn, outcome="interrupted", stop_reason="forked", message="The fork was made here.")
     return Recorded(seq=seq, id=event_id(nonce, seq), at=last.at, by="system", cause=turn, event=ended)
@@ -215,7 +215,7 @@ _UNFINISHED: Final = FileProblem(path="", problem="The session was imported befo
 
 
 def disarm(p: Progress, *, running: bool, nonce: str, now: int) -> tuple[Recorded, ...]:
-    """The events that follow an imported log which means `p`; `running` says that processes of it are."""
+    """Return the events that follow an imported log which means `p`; `running` says that processes of it are."""
     drafts = [*_closing(p, running=running), *(Draft(event=event, by="user") for event in _revoke(p))]
     step = settle(p, drafts, Policy(starts_turns=False), nonce=nonce, now=now)
     if not any(isinstance(draft.event, Opened) for draft in drafts):
@@ -224,14 +224,14 @@ def disarm(p: Progress, *, running: bool, nonce: str, now: int) -> tuple[Recorde
 
 
 def is_quiet(p: Progress) -> bool:
-    """Whether a log that means `p` has nothing to go on with, and lets nothing happen that nobody was asked about here."""
+    """Return whether a log that means `p` has nothing to go on with, and allows nothing without asking here."""
     has_open = p.turn or p.calls or p.queue or p.restore or p.asking or p.compacting
     allows = p.grants.grants or p.grants.rules or p.scope != "sandboxed" or LOOSENESS[p.mode] > LOOSENESS["default"]
     return not (has_open or allows or "@http" in p.model)
 
 
 def _closing(p: Progress, *, running: bool) -> tuple[Draft, ...]:
-    """What ends everything that a next opening would go on with. `Opened` ends what only a process can have in hand."""
+    """Return the events that end everything a next opening would go on with. `Opened` ends what only a process can have in hand."""
     if not (p.turn or p.queue or p.compacting or p.restore or p.hooks.open or running):
         return ()
     restored = (

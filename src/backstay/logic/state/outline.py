@@ -33,7 +33,7 @@ PREVIEW: Final = 160
 
 
 def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
-    """`meta` after `records`."""
+    """Return `meta` after `records`."""
     changed: dict[str, object] = {}
     turns, sent, received = meta.turns, meta.input_tokens, meta.output_tokens
     prompt = meta.prompt
@@ -59,7 +59,7 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
 
 
 def preview(text: str) -> str:
-    """The first words of `text` on one line."""
+    """Return the first words of `text` on one line."""
     return shorten(text, PREVIEW)
 
 

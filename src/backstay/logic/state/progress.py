@@ -152,7 +152,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     budget: BudgetState = BudgetState()
 
     def count_replies(self, model: str) -> int:
-        """How many replies and failed attempts `model` has given: where its script goes on. A session's own models count as one."""
+        """Count the replies and failed attempts of `model`: where its script goes on. A session's own models count as one."""
         others = dict(self.stand_ins)
         return self.replies - sum(others.values()) if model == self.model else others.get(model, 0)
 
@@ -168,7 +168,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def fold(progress: Progress, record: Recorded) -> Progress:
-    """`progress` after `record`."""
+    """Return `progress` after `record`."""
     kind = type(record.event)
     change = _FOLDS.get(kind)
     changes = change(progress, record, record.event) if change else {}
@@ -178,7 +178,7 @@ def fold(progress: Progress, record: Recorded) -> Progress:
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:
-    """What a log means."""
+    """Fold a log into `Progress`."""
     return reduce(fold, records, start or Progress())
 
 
@@ -293,7 +293,7 @@ def _count_reply(p: Progress) -> Change:
 
 
 def _fold_injected(p: Progress, _: Recorded, __: MessageInjected) -> Change:
-    """Inside a turn, a message is injected only to say why an answer cannot be taken."""
+    """Take a message inside a turn as the refusal of its answer: it is injected for nothing else."""
     if p.turn is None or not p.turn.problem:
         return {}
     return {"turn": replace(p.turn, owes="reply", problem="", refusals=p.turn.refusals + 1)}

@@ -13,25 +13,25 @@ _NAMED: Final = re.compile(r"\{\{\s*ctx\.([^\s{}]+)\s*\}\}")
 
 
 def fill_variables(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with the value in place of each variable that is known. A value is never looked through for more of them."""
+    """Put the value in place of each variable that is known. A value is never looked through for more of them."""
     if not variables or "{{" not in text:
         return text
     return _NAMED.sub(lambda found: variables.get(found[1], found[0]), text)
 
 
 def is_secret_variable(name: str) -> bool:
-    """Whether a variable of this name holds a secret: `STRIPE_SK` and `DATABASE_URL` do, `PATH` does not."""
+    """Return whether a variable of this name holds a secret: `STRIPE_SK` and `DATABASE_URL` do, `PATH` does not."""
     return is_secret_key(name) or re.split(r"[^a-z0-9]+", name.lower())[-1] in _SHORT
 
 
 def secret_values(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that are called secrets, as far as they are no paths and long enough to be looked for anywhere."""
+    """Return the values of variables that are called secrets, as far as they are no paths and long enough to be looked for anywhere."""
     values = (value.strip() for name, value in environment.items() if is_secret_variable(name))
     return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST and not each.startswith("/")))
 
 
 def secret_variable(variables: Mapping[str, str]) -> str:
-    """Why the variables cannot be used: one of them looks like a secret. Empty when none does. Never says the value."""
+    """Return why the variables cannot be used: one of them looks like a secret. Empty when none does. Never says the value."""
     for name, value in variables.items():
         why = looks_secret(value, name)
         if not why and value and is_secret_variable(name):

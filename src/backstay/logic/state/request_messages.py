@@ -45,7 +45,7 @@ class Outgoing:
         self._epoch = -1
 
     def fresh(self, transcript: Transcript) -> Sequence[SessionMessage]:
-        """What `extend` has to take in."""
+        """Return the messages that `extend` has to take in."""
         if transcript.epoch != self._epoch:
             self.messages, self.system = [], []
             self._done, self._epoch = 0, transcript.epoch
@@ -67,7 +67,7 @@ class Outgoing:
 
 
 def find_blobs(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -> set[str]:
-    """The blobs that `extend` will ask for."""
+    """Return the blobs that `extend` will ask for."""
     found: set[str] = set()
     for said in fresh:
         if (opaque := opaques.get(said.id)) is not None:
@@ -82,7 +82,7 @@ def find_blobs(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -
 def to_messages(
     transcript: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, Opaque] = MappingProxyType({})
 ) -> list[Message]:
-    """The messages of a request, without system messages."""
+    """Return the messages of a request, without system messages."""
     messages: list[Message] = []
     waiting: dict[str, ToolResult | None] = {}
     for said in transcript:
@@ -135,7 +135,7 @@ def _parts(said: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
 
 
 def _describe_used(parts: Sequence[InFlightPart]) -> Text:
-    """Words for a reply of which only its own provider would be sent anything: without them, nobody would have spoken."""
+    """Return words for a reply of which only its own provider would be sent anything: without them, the message would be empty."""
     done = dict.fromkeys(part.name or part.kind for part in parts if isinstance(part, ServerBlock))
     return Text(text=f"[used: {', '.join(done)}]")
 

@@ -221,7 +221,7 @@ class Results:
             )
 
     def _child_spent(self, event: ChildFinished | ChildPaused) -> None:
-        """A child says what it has spent in all; what it had said before is counted already."""
+        """Add what a child says that it has spent in all; what it had said before is counted already."""
         if event.spent is None:
             return
         usage, cost = self._children.get(event.child, (Usage(), 0))
@@ -300,7 +300,7 @@ class UsageSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usage_snapshot(turn: TurnResult, context: ContextState) -> UsageSnapshot:
-    """The figures of `turn`, with the context as it is after it."""
+    """Return the figures of `turn`, with the context as it is after it."""
     usage = turn.usage
     counted = bool(turn.priced + turn.unpriced) and not usage.estimated
     return UsageSnapshot(

@@ -44,7 +44,7 @@ class PendingOpen(Struct, frozen=True):
     drafts: tuple[Draft, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether the opening is still to be written."""
+        """Return whether the opening is still to be written."""
         return bool(self.drafts)
 
     def mask_with(self, mask: Callable[[tuple[Draft, ...]], tuple[Draft, ...]]) -> "PendingOpen":
@@ -103,7 +103,7 @@ class ResumeReport(msgspec.Struct, frozen=True, kw_only=True):
     redone: tuple[str, ...] = ()
 
     def words(self) -> str:
-        """The report as a person reads it."""
+        """Return the report as a person reads it."""
         size = f"{pluralise(self.events, 'event')}, {pluralise(self.messages, 'message')}"
         lines = [f"Session {self.session}: {size}."]
         if self.open_turn:
@@ -161,7 +161,7 @@ def _is_lost(call: OpenCall) -> bool:
 
 
 def _may_have_happened(call: OpenCall) -> bool:
-    """Whether nobody finds out any more: a turn that is given up looks for nothing."""
+    """Return whether a lost call may have had effects: a turn that is given up looks for nothing."""
     return call.phase == "running" and call.effect != "pure"
 
 

@@ -66,7 +66,7 @@ class RetryState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Models that are left alone, and until when."""
 
     def choose(self, chain: Sequence[str], now: int) -> str:
-        """The model to ask: the one at work, else the first of `chain` that is not left alone, else the first."""
+        """Return the model to ask: the one at work, else the first of `chain` that is not left alone, else the first."""
         if self.model in chain:
             return self.model
         cooling = dict(self.cooling)
@@ -80,7 +80,7 @@ def fold_retries(state: RetryState, record: Recorded) -> RetryState:
 
 
 def wait(state: RetryState, retries: Retries, now: int) -> WaitStarted | None:
-    """The wait before the same model is asked again; None when it is given up."""
+    """Return the wait before the same model is asked again; None when it is given up."""
     failure = state.failure
     if failure is None or failure.kind not in PASSING or failure.shown or state.failures >= retries.attempts:
         return None
@@ -101,7 +101,7 @@ def wait(state: RetryState, retries: Retries, now: int) -> WaitStarted | None:
 
 
 def fallback(state: RetryState, chain: Sequence[str], retries: Retries, now: int) -> FallbackTaken | None:
-    """The next model of the chain; None when the failure is not of that kind or there is none left."""
+    """Return the next model of the chain; None when the failure is not of that kind or there is none left."""
     failure = state.failure
     if failure is None or failure.shown or state.model not in chain:
         return None
@@ -117,7 +117,7 @@ def fallback(state: RetryState, chain: Sequence[str], retries: Retries, now: int
 
 
 def _chance(word: str) -> float:
-    """A number in [0, 1) that depends on `word` alone."""
+    """Return a number in [0, 1) that depends on `word` alone."""
     return zlib.crc32(word.encode()) / 2**32
 
 

@@ -132,7 +132,7 @@ class State:
                 raise AssertionError(event)
 
     def slots_for(self, on_crash: OnCrash) -> dict[str, SlotWritten]:
-        """The slots that count when the turn that is open goes on, or is given up."""
+        """Return the slots that count when the turn that is open goes on, or is given up."""
         return self.slots_before if self.progress.busy and on_crash == "abandon" else self.slots
 
     def outline(self, records: Iterable[Recorded]) -> None:
@@ -140,7 +140,7 @@ class State:
         self.meta = project(self.meta, records)
 
     def snapshot(self) -> bytes:
-        """The state as bytes, without the paths left behind."""
+        """Return the state as bytes, without the paths left behind."""
         kept = StateSnapshot(
             progress=self.progress,
             life=self.life,
@@ -159,7 +159,7 @@ class State:
         return msgspec.msgpack.encode(kept)
 
     def plain(self) -> dict[str, object]:
-        """The state as plain JSON-like data: equal for a live session and its replay."""
+        """Return the state as plain JSON-like data: equal for a live session and its replay."""
         return {
             "progress": msgspec.to_builtins(self.progress, order="deterministic"),
             "lifecycle": self.life.state,
@@ -178,7 +178,7 @@ class State:
 
 
 def state_of(session: str, records: Iterable[Recorded], start: State | None = None) -> State:
-    """What a log means, from the beginning or from a restored state."""
+    """Fold a log into a state, from the beginning or from a restored state."""
     state = start or State()
     if start is None:
         state.meta = SessionMeta(id=session)
@@ -191,7 +191,7 @@ def state_of(session: str, records: Iterable[Recorded], start: State | None = No
 
 
 def restore(content: bytes) -> State:
-    """The state of a snapshot. Raise `msgspec.DecodeError` when it cannot be used."""
+    """Return the state of a snapshot. Raise `msgspec.DecodeError` when it cannot be used."""
     kept = msgspec.msgpack.decode(content, type=StateSnapshot)
     state = State()
     state.progress, state.life, state.usage, state.meta = kept.progress, kept.life, kept.usage, kept.meta
@@ -204,12 +204,12 @@ def restore(content: bytes) -> State:
 
 
 def needs_whole_log(records: Iterable[Recorded]) -> bool:
-    """Whether `records` lead back to a path that a restored state does not have."""
+    """Return whether `records` lead back to a path that a restored state does not have."""
     return any(isinstance(r.event, Rewound | CompactionUndone) or _is_abandoned(r) for r in records)
 
 
 def _is_abandoned(record: Recorded) -> bool:
-    """Whether a turn ends here that the conversation does not keep."""
+    """Return whether a turn ends here that the conversation does not keep."""
     return isinstance(record.event, TurnCompleted) and record.event.outcome == "abandoned"
 
 
@@ -233,7 +233,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def record_of(state: State, *, system_prompt: str = "", tool_schemas: tuple[ToolSpec, ...] = ()) -> SessionRecord:
-    """The record of a session."""
+    """Return the record of a session."""
     meta = state.meta
     return SessionRecord(
         id=meta.id,
@@ -251,12 +251,12 @@ def record_of(state: State, *, system_prompt: str = "", tool_schemas: tuple[Tool
 
 
 def list_used_memories(noted: Iterable[MemoryNoted]) -> tuple[str, ...]:
-    """The ids of the memories that were used, each once."""
+    """Return the ids of the memories that were used, each once."""
     return tuple(dict.fromkeys(each.memory for each in noted if each.act == "used"))
 
 
 def backfill(record: SessionRecord) -> SessionRecord:
-    """`record` with a history, made from its messages when it has none. Doing it twice changes nothing."""
+    """Return `record` with a history, made from its messages when it has none. Doing it twice changes nothing."""
     if record.history or not record.messages:
         return record
     return replace(record, history=tuple(map(entry_of, record.messages)))

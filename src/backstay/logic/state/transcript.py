@@ -97,7 +97,7 @@ class Branches:
         return False
 
     def path(self, to: str | None = None) -> list[str]:
-        """The nodes from the beginning to `to` (the tip, when left out), in order."""
+        """Return the nodes from the beginning to `to` (the tip, when left out), in order."""
         node = self.tip if to is None else to
         nodes: list[str] = []
         while node:
@@ -193,7 +193,7 @@ class Transcript:
             self._walk()
 
     def snapshot(self, waiting: Iterable[str]) -> TranscriptSnapshot:
-        """What can be kept of it; `waiting` names the inputs that are still queued."""
+        """Return the transcript without the paths left behind; `waiting` names the inputs that are still queued."""
         return TranscriptSnapshot(
             session=self.session,
             tip=self.branches.tip,
@@ -207,16 +207,16 @@ class Transcript:
         )
 
     def path(self, to: str | None = None) -> list[Recorded]:
-        """The nodes of the active path, or of the one that ends at `to`."""
+        """Return the nodes of the active path, or of the one that ends at `to`."""
         return [self._nodes[node] for node in self.branches.path(to)]
 
     def walk_nodes(self) -> Iterator[tuple[Recorded, SessionMessage | None]]:
-        """Every node of the path, with the message that it is: also those that a summary stands for."""
+        """Yield every node of the path, with the message that it is: also those that a summary stands for."""
         for record in self.path():
             yield record, self._message(record, record.event)
 
     def entries(self, before: Mapping[str, str] | None = None) -> tuple[Entry, ...]:
-        """The full history of the path: messages and events, oldest first.
+        """Return the full history of the path: messages and events, oldest first.
 
         `before` says what files held before the calls that changed them, as far as it is known: see `kept`.
         """
@@ -225,11 +225,11 @@ class Transcript:
         return tuple(EntryFold(self._beside, before or {}).entries(path, messages))
 
     def file_captures(self) -> Mapping[str, str]:
-        """Calls that changed a file, and the blob with what it held before; empty when there was no file."""
+        """Return the calls that changed a file, and the blob with what it held before; empty when there was no file."""
         return self._beside.kept
 
     def turn_end(self, turn: str) -> str | None:
-        """The node that ends `turn`; None when no ended turn of any path is called that."""
+        """Return the node that ends `turn`; None when no ended turn of any path is called that."""
         for node, record in self._nodes.items():
             if (
                 isinstance(record.event, TurnCompleted)
@@ -240,24 +240,24 @@ class Transcript:
         return None
 
     def is_turn(self, node: str) -> bool:
-        """Whether `node` is the beginning of a turn."""
+        """Return whether `node` is the beginning of a turn."""
         return node in self._nodes and isinstance(self._nodes[node].event, TurnStarted)
 
     def was_abandoned(self, turn: str) -> bool:
-        """Whether `turn` was given up after a crash."""
+        """Return whether `turn` was given up after a crash."""
         ends = (record.event for record in self._nodes.values())
         return any(isinstance(end, TurnCompleted) and end.turn == turn and end.outcome == "abandoned" for end in ends)
 
     def before_turn(self, turn: str) -> str | None:
-        """The node that `turn` grew from (empty at the beginning); None when there is no such turn."""
+        """Return the node that `turn` grew from (empty at the beginning); None when there is no such turn."""
         return self.branches.parents[turn] if self.is_turn(turn) else None
 
     def turns_up_to(self, node: str) -> int:
-        """How many turns the path to `node` holds."""
+        """Return how many turns the path to `node` holds."""
         return sum(isinstance(record.event, TurnStarted) for record in self.path(node))
 
     def at(self, node: str) -> "Transcript":
-        """The conversation as it is at `node`, on whatever path that lies."""
+        """Return the conversation as it is at `node`, on whatever path that lies."""
         there = Transcript()
         there.session, there._nodes, there._inputs = self.session, self._nodes, self._inputs
         there._beside, there.memory = self._beside, self.memory
@@ -266,13 +266,13 @@ class Transcript:
         return there
 
     def without(self, compaction: str) -> "Transcript":
-        """The conversation as if a compaction had not been."""
+        """Return the conversation as if a compaction had not been."""
         there = self.at(self.branches.tip)
         there._walk(frozenset((compaction,)))
         return there
 
     def newest_compaction(self) -> str:
-        """The id of the compaction that is in force; empty when none is."""
+        """Return the id of the compaction that is in force; empty when none is."""
         path = self.path()
         undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
         made = (r.id for r in reversed(path) if isinstance(r.event, Compacted) and r.id not in undone)
@@ -404,7 +404,7 @@ class Transcript:
 
 
 def transcript_of(records: Iterable[Recorded]) -> Transcript:
-    """The transcript of a log."""
+    """Return the transcript of a log."""
     transcript = Transcript()
     for record in records:
         transcript.apply(record)
@@ -480,7 +480,7 @@ def segments(walk_nodes: Iterable[NodeMessage]) -> Iterator[Turn]:
 
 
 def is_answered(messages: Sequence[SessionMessage]) -> bool:
-    """Whether the last message is an assistant's with text and without an open call."""
+    """Return whether the last message is an assistant's with text and without an open call."""
     if not messages or messages[-1].role != "assistant" or messages[-1].state == "interrupted":
         return False
     last = messages[-1]
@@ -489,7 +489,7 @@ def is_answered(messages: Sequence[SessionMessage]) -> bool:
 
 
 def open_calls(messages: Iterable[SessionMessage]) -> tuple[str, ...]:
-    """The calls among `messages` that have no result there."""
+    """Return the calls among `messages` that have no result there."""
     calls: dict[str, None] = {}
     for message in messages:
         for part in message.content:

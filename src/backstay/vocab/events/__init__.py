@@ -430,7 +430,7 @@ VERSIONS: Final[dict[type[Event], int]] = dict.fromkeys(EVENTS, 1)
 
 
 def calls_of(reply: ModelReplied) -> tuple[ToolCall, ...]:
-    """The tool calls of a reply, in order."""
+    """Return the tool calls of a reply, in order."""
     return tuple([part for part in reply.parts if isinstance(part, ToolCall)])
 
 
