@@ -11,7 +11,7 @@ from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import FileChange, RestorePlan, SeenAs, TreeEntry
 from backstay.checkpoints.plan_restore import GONE, HIDDEN
 from backstay.checkpoints.restore import RestoreFiles, _list_seen
-from backstay.checkpoints.walk_tree import look_at
+from backstay.checkpoints.walk_tree import read_entry
 from backstay.checkpoints.write_back import CHANGED, NotPutBack, put_back
 from backstay.ports import ToolContext, ToolOutput
 from backstay.vocab.event import Recorded
@@ -65,7 +65,7 @@ async def test_what_the_person_wrote_after_a_crash_is_not_replaced_by_the_restor
 def test_a_link_or_a_folder_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     root, path = bytes(tmp_path), bytes(tmp_path / "a")
     (tmp_path / "a").write_text("one")
-    now, _ = look_at(root, path, most=1000)
+    now, _ = read_entry(root, path, most=1000)
     (tmp_path / "a").unlink()
     (tmp_path / "a").symlink_to("elsewhere")
     with pytest.raises(NotPutBack, match="it was changed after"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstay.checkpoints.plan import TreeEntry
-from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode
+from backstay.checkpoints.write_back import NotPutBack, put_back, set_mode
 from backstay.vocab.events.files import EntryKind
 from tests.checkpoints.kept import tree_of
 
@@ -115,7 +115,7 @@ def test_a_content_of_another_hash_is_not_written(tmp_path: Path) -> None:
 def test_folders_get_their_modes_and_files_no_rights_of_others(tmp_path: Path) -> None:
     put(tmp_path, want(tmp_path / "folder", "folder"))
     put(tmp_path, want(tmp_path / "folder" / "run", "file", "x", 0o4755), "x")
-    settle_mode(want(tmp_path / "folder", "folder", mode=0o2750), (os.fsencode(tmp_path),))
+    set_mode(want(tmp_path / "folder", "folder", mode=0o2750), (os.fsencode(tmp_path),))
 
     assert tree_of(tmp_path)["folder"] == "folder 2750"
     assert (tmp_path / "folder" / "run").stat().st_mode & 0o7777 == 0o755

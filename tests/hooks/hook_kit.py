@@ -10,7 +10,7 @@ from backstay.hooks.payload import sample_input
 from backstay.hooks.run import HookRun, run_each
 from backstay.hooks.run_context import HookInput, RunContext
 from backstay.hooks.spec import CommandHook, Handler, HookSpec, make_spec
-from backstay.tools.shell.processes import look_at
+from backstay.tools.shell.processes import read_process
 
 CALL = sample_input("PreToolUse", cwd="/")
 
@@ -47,7 +47,7 @@ async def run(spec: HookSpec, use: RunContext, told: Mapping[str, object] = CALL
 
 def alive(pid: int) -> bool:
     """Whether a process runs."""
-    found = look_at(pid)
+    found = read_process(pid)
     return found is not None and not found.dead
 
 

@@ -14,7 +14,7 @@ from backstay.mcp.connection import BACKOFF_S
 from backstay.mcp.servers import Servers, ServerStatus
 from backstay.mcp.spec import ServerSpec
 from backstay.system.installation import hint_extra
-from backstay.tools.shell.processes import look_at
+from backstay.tools.shell.processes import read_process
 from tests.mcp.kit import by_name, dependencies, fake, lines, said, servers, tool
 from tests.tools.context import RecordingContext, cut_short, until
 
@@ -471,7 +471,7 @@ async def test_a_server_that_does_not_want_to_end_is_ended_with_its_children(tmp
     async with servers([spec], tmp_path) as found:
         assert found.status["stubborn"].state == "connected"
 
-    left = [look_at(int(pid)) for pid in note.read_text().split()]
+    left = [read_process(int(pid)) for pid in note.read_text().split()]
     assert [each for each in left if each is not None and not each.dead] == []
 
 

@@ -48,7 +48,7 @@ def main() -> None:
             trusted=case["trusted"],
         )
         paths, globs = paths_to_resolve(call, ground, rules)
-        ground = replace(ground, links=resolve_paths.look(paths), globs=resolve_paths.match(globs))
+        ground = replace(ground, links=resolve_paths.follow_links(paths), globs=resolve_paths.match(globs))
         verdict = judge_call(call, ground, rules, mode=case["mode"])
         if verdict.decision != "allow":
             return {"decision": verdict.decision, "detail": verdict.detail if case.get("why") else ""}

@@ -20,7 +20,7 @@ import pytest
 from backstay.sandbox import bubblewrap, landlock, seccomp
 from backstay.sandbox.bubblewrap import Bubblewrap
 from backstay.sandbox.landlock import Landlock
-from backstay.sandbox.plan import Scratch, Walls, plan
+from backstay.sandbox.plan import SandboxPlan, Scratch, plan_sandbox
 from backstay.vocab.specs import FsScope
 
 SECRET = "secret"
@@ -58,10 +58,10 @@ class Yard:
             (self.outside / name).write_text(SECRET, encoding="utf-8")
         (self.outside / "file").chmod(0o640)
 
-    def plan(self, scope: FsScope, *roots: Path, home: Path | None = None) -> Walls:
+    def plan(self, scope: FsScope, *roots: Path, home: Path | None = None) -> SandboxPlan:
         """The walls of a session here. The yard lies among temporary files, so those are left as they are."""
         home, where = home or self.home, [str(each) for each in roots or (self.root,)]
-        return plan(
+        return plan_sandbox(
             scope, where, home=str(home), private=(str(self.private),), temporary=(), scratch=Scratch(str(self.folder))
         )
 
@@ -73,7 +73,7 @@ class Yard:
         return found | ({"store"} if _text(self.private / "sessions.db") != SECRET else set())
 
 
-def raise_wall(backend: str, walls: Walls) -> Bubblewrap | Landlock:
+def raise_wall(backend: str, walls: SandboxPlan) -> Bubblewrap | Landlock:
     """A wall of one kind."""
     return Bubblewrap(walls, user_namespace=os.geteuid() != 0) if backend == "bubblewrap" else Landlock(walls)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.sandbox.plan import Scratch, plan
+from backstay.sandbox.plan import Scratch, plan_sandbox
 from backstay.sandbox.probe import probe
 from backstay.tools.shell.bash import run_command
-from backstay.tools.shell.processes import look_at
+from backstay.tools.shell.processes import read_process
 from backstay.vocab.specs import FsScope
 from tests.sandbox.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
 from tests.tools.context import RecordingContext, cut_short, until
@@ -227,7 +227,7 @@ def test_the_temporary_folders_of_the_machine_are_the_sessions_own(tmp_path: Pat
     (shared / "somebodys").mkdir(parents=True)
     more.mkdir()
     try:
-        walls = plan("sandboxed", [str(root)], home=str(root), temporary=(str(shared), str(more)))
+        walls = plan_sandbox("sandboxed", [str(root)], home=str(root), temporary=(str(shared), str(more)))
         wall = raise_wall("bubblewrap", walls)
         first = run(wall, ["sh", "-c", f"echo kept > {shared}/k; echo $TMPDIR; ls {shared} {more}"], root)
         second = run(wall, ["sh", "-c", f"cat {more}/k"], root)
@@ -244,7 +244,9 @@ def test_programs_that_live_in_a_temporary_folder_can_be_run_and_not_changed(tmp
     for folder in (tools, beside, root):
         folder.mkdir()
         (folder / "hello").write_text("echo hello\n", encoding="utf-8")
-    walls = plan("sandboxed", [str(root)], home=str(tmp_path / "home"), shown=(str(tools),), temporary=(str(tmp_path),))
+    walls = plan_sandbox(
+        "sandboxed", [str(root)], home=str(tmp_path / "home"), shown=(str(tools),), temporary=(str(tmp_path),)
+    )
     wall = raise_wall("bubblewrap", walls)
 
     ran = run(wall, ["sh", "-c", f"sh {tools}/hello; ls {tmp_path}; echo x >> {tools}/hello"], root)
@@ -257,7 +259,7 @@ def test_programs_that_live_in_a_temporary_folder_can_be_run_and_not_changed(tmp
 
 def test_no_link_in_the_temporary_folder_leads_a_later_mount_astray(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    walls = plan("sandboxed", [str(yard.root)], home=str(yard.home), scratch=Scratch(str(yard.folder)))
+    walls = plan_sandbox("sandboxed", [str(yard.root)], home=str(yard.home), scratch=Scratch(str(yard.folder)))
     wall = raise_wall("bubblewrap", walls)
     first = yard.root.parts[2]
 
@@ -366,7 +368,7 @@ def _sleeping(mark: str) -> list[int]:
             arguments = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        seen = look_at(int(name))
+        seen = read_process(int(name))
         if any(each.endswith(mark.encode()) for each in arguments[1:2]) and seen is not None and not seen.dead:
             found.append(int(name))
     return found

@@ -238,7 +238,7 @@ def test_a_private_host_is_read_with_its_port() -> None:
 )
 def test_an_address_is_judged_as_it_is_written(url: str, kind: str) -> None:
     with pytest.raises(EgressRefused) as refused:
-        Egress().look(httpx.URL(url))
+        Egress().judge_url(httpx.URL(url))
 
     assert refused.value.kind == kind
     assert "secret" not in str(refused.value)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backstay.sandbox import seccomp
-from backstay.sandbox.plan import Scratch, above, plan
+from backstay.sandbox.plan import Scratch, above, plan_sandbox
 from backstay.sandbox.probe import ProbeReport, confinement_for, probe
 from backstay.vocab.errors import UserError
 from tests.sandbox.confinement_kit import REPOSITORY, Yard, escapes_unconfined, missing
@@ -44,7 +44,7 @@ def test_the_walls_close_in_the_home_folder_what_the_judge_calls_sensitive(tmp_p
     work = tmp_path / "work"
     work.mkdir()
 
-    places = plan("sandboxed", [str(work)], home=str(tmp_path)).places()
+    places = plan_sandbox("sandboxed", [str(work)], home=str(tmp_path)).places()
 
     assert {name: above(places, str(tmp_path / name)).access for name in names} == dict.fromkeys(names, "closed")
 
@@ -134,7 +134,7 @@ def test_a_working_folder_that_became_a_link_is_refused(tmp_path: Path) -> None:
 def test_other_peoples_homes_are_closed(tmp_path: Path) -> None:
     for home in ("/home", "/root"):
         if os.path.realpath(home) == home and os.access(home, os.R_OK):
-            walls = plan("sandboxed", [str(tmp_path)], home=str(tmp_path))
+            walls = plan_sandbox("sandboxed", [str(tmp_path)], home=str(tmp_path))
             assert above(walls.places(), f"{home}/somebody/diary").access == "closed"
             walls.scratch.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstay.sandbox import resolve_paths
-from backstay.sandbox.resolve_paths import MATCHES, NOWHERE, look, match
+from backstay.sandbox.resolve_paths import MATCHES, NOWHERE, follow_links, match
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def tree(tmp_path: Path) -> Path:
 def test_a_path_leads_where_its_links_go(tree: Path, path: str, leads: str) -> None:
     written = f"{tree}/{path}"
 
-    assert look([written]) == {written: f"{tree}/{leads}"}
+    assert follow_links([written]) == {written: f"{tree}/{leads}"}
 
 
 @pytest.mark.parametrize(
@@ -63,21 +63,21 @@ def test_a_path_leads_where_its_links_go(tree: Path, path: str, leads: str) -> N
 def test_a_path_of_which_nobody_can_say_where_it_leads_leads_nowhere(tree: Path, path: str) -> None:
     written = f"{tree}/{path}"
 
-    assert look([written]) == {written: NOWHERE}
+    assert follow_links([written]) == {written: NOWHERE}
 
 
 def test_relative_paths_and_links_of_processes_lead_nowhere() -> None:
     paths = ["a", "", "/proc/self/cwd/a", "/proc/self/root/etc/passwd", "/dev/stdin", "/dev/fd/0", "/proc/1/exe"]
 
-    assert look(paths) == dict.fromkeys(paths, NOWHERE)
-    assert look(["/", "//", "/../.."]) == {"/": "/", "//": "/", "/../..": "/"}
+    assert follow_links(paths) == dict.fromkeys(paths, NOWHERE)
+    assert follow_links(["/", "//", "/../.."]) == {"/": "/", "//": "/", "/../..": "/"}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may search every folder")
 def test_a_folder_that_may_not_be_searched_leads_nowhere(tree: Path) -> None:
     (tree / "w/src").chmod(0)
 
-    assert look([f"{tree}/w/src/c.py"]) == {f"{tree}/w/src/c.py": NOWHERE}
+    assert follow_links([f"{tree}/w/src/c.py"]) == {f"{tree}/w/src/c.py": NOWHERE}
     (tree / "w/src").chmod(0o755)
 
 

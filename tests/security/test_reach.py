@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
 from backstay.sandbox.folders import program_folders
-from backstay.sandbox.resolve_paths import MATCHES, look, match
+from backstay.sandbox.resolve_paths import MATCHES, follow_links, match
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
 
@@ -72,7 +72,7 @@ class World:
         where: dict[str, Any] = {"cwd": folder, "roots": (str(self.work),), "home": str(self.work.parent / "home")}
         bare = CallSite(**where | ground)
         paths, globs = paths_to_resolve(call, bare, rules)
-        return judge_call(call, replace(bare, links=look(paths), globs=match(globs)), rules, mode=mode).decision
+        return judge_call(call, replace(bare, links=follow_links(paths), globs=match(globs)), rules, mode=mode).decision
 
 
 @pytest.fixture

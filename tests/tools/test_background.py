@@ -16,7 +16,7 @@ from backstay.system.machine import boot_id
 from backstay.tools.shell.background import RUNNING, BackgroundShells, EndedCommand, _Shell
 from backstay.tools.shell.bash import LINGER_S
 from backstay.tools.shell.process_start import start
-from backstay.tools.shell.processes import look_at, start_time
+from backstay.tools.shell.processes import read_process, start_time
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, until
@@ -67,7 +67,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
 
 
 def _alive(pid: int) -> bool:
-    found = look_at(pid)
+    found = read_process(pid)
     return found is not None and not found.dead
 
 

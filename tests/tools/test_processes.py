@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from backstay.system.machine import boot_id
-from backstay.tools.shell.processes import look_at, members, start_time, stop_call, stop_calls, stop_group
+from backstay.tools.shell.processes import members, read_process, start_time, stop_call, stop_calls, stop_group
 from tests.tools.context import until
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ def _start(started: list["subprocess.Popen[str]"], command: str, call: str = "")
 
 
 def _runs(pid: int) -> bool:
-    found = look_at(pid)
+    found = read_process(pid)
     return found is not None and not found.dead
 
 

@@ -12,7 +12,7 @@ import pytest
 from backstay.ports import ToolOutput
 from backstay.system.machine import boot_id
 from backstay.tools.shell.bash import make_bash, run_command
-from backstay.tools.shell.processes import look_at, members
+from backstay.tools.shell.processes import members, read_process
 from backstay.vocab.errors import StoreFull
 from backstay.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, cut_short, until
@@ -53,7 +53,7 @@ async def _start(context: RecordingContext, command: str) -> None:
 
 
 def _alive(pid: int) -> bool:
-    found = look_at(pid)
+    found = read_process(pid)
     return found is not None and not found.dead
 
 

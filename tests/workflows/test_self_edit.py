@@ -9,7 +9,7 @@ from typing import get_args
 import anyio
 import pytest
 
-from backstay.tools.shell.processes import look_at
+from backstay.tools.shell.processes import read_process
 from backstay.vocab.errors import IllegalTransition, UserError
 from backstay.workflows.self_edit import (
     TRANSITIONS,
@@ -162,7 +162,7 @@ async def test_a_check_that_is_cancelled_leaves_no_process(tmp_path: Path) -> No
         tasks.cancel_scope.cancel()
 
     with anyio.fail_after(30):  # who has ended may stand in the list until a busy machine takes him off
-        while (left := look_at(int(marker.read_text()))) is not None and not left.dead:
+        while (left := read_process(int(marker.read_text()))) is not None and not left.dead:
             await anyio.sleep(0.01)
 
 
@@ -171,7 +171,7 @@ async def test_what_a_check_leaves_behind_is_ended(tmp_path: Path) -> None:
 
     found = await verify(harness_alone(PYTHON, "-c", code), in_processes(tmp_path, deadline_s=20))
 
-    left = look_at(int(found.results[0].output))
+    left = read_process(int(found.results[0].output))
     assert found.passed
     assert left is None or left.dead
 

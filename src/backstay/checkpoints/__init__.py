@@ -1,1 +1,1 @@
-"""Layer 6: what files held before a session changed them, kept and put back."""
+"""Layer 6: keep what files held before a session changed them, and restore it."""

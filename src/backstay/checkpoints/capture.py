@@ -1,4 +1,4 @@
-"""Keeps what files hold before calls of the session change them, so that they can be put back.
+"""Keep what files hold before calls of the session change them, so that they can be restored.
 
 Before a tool edits files, what they hold becomes a `FileKept` each, once for each path and turn. Before a program or a child session runs,
 which could change anything, the folders of the session become a `TreeKept` each, once a turn. Both are durable before the call begins, and
@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
-from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, list_ignored, look_at
+from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, list_ignored, read_entry
 from backstay.config.locations import config_dir
 from backstay.logic.state.content import digest, replace_surrogates
 from backstay.runtime.services import Services
@@ -88,7 +88,7 @@ class FileCapture(Struct, dict=True):
             found: dict[bytes, TreeEntry] = {}
             blobs: dict[str, bytes] = {}
             for path in self._new(places):
-                for entry, content in await anyio.to_thread.run_sync(self._look, path):
+                for entry, content in await anyio.to_thread.run_sync(self._take_down, path):
                     found.setdefault(entry.path, entry)
                     if content is not None and entry.sha256.hex() not in self._stored:
                         blobs[entry.sha256.hex()] = content
@@ -107,16 +107,16 @@ class FileCapture(Struct, dict=True):
                 if problem:
                     await self._deliver([TreeKept(root=os.fsdecode(root), problem=problem, call=call)], {}, cause)
                     continue
-                look = await self._take(root, cause)
+                state = await self._take(root, cause)
                 kept = TreeKept(
-                    root=look.event.root,
-                    tree=look.event.tree,
-                    files=look.event.files,
-                    size=look.event.size,
-                    problem=look.event.problem,
+                    root=state.event.root,
+                    tree=state.event.tree,
+                    files=state.event.files,
+                    size=state.event.size,
+                    problem=state.event.problem,
                     call=call,
                 )
-                await self._deliver([kept], look.blobs, cause)
+                await self._deliver([kept], state.blobs, cause)
             self._watched = True
 
     async def present(self) -> tuple[FolderState, ...]:
@@ -155,12 +155,12 @@ class FileCapture(Struct, dict=True):
     def _root_of(self, path: bytes) -> bytes | None:
         return next((root for root in self.roots if inside(path, root)), None)
 
-    def _look(self, path: bytes) -> list[tuple[TreeEntry, bytes | None]]:
+    def _take_down(self, path: bytes) -> list[tuple[TreeEntry, bytes | None]]:
         """Take down `path`, and the missing folders above it, which a tool that writes there makes."""
         root = self._root_of(path)
         assert root is not None
         try:
-            entry, content = look_at(root, path, most=self.limits.size)
+            entry, content = read_entry(root, path, most=self.limits.size)
         except OSError:
             return []  # no tool can write there either
         if entry.kind != "absent":

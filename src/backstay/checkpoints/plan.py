@@ -1,4 +1,4 @@
-"""What has to be written and removed so that files are as they were at an earlier point. Pure.
+"""Work out what has to be written and removed so that files are as they were at an earlier point. Pure.
 
 The files belong to the session as a whole and not to a branch of its conversation: on every branch, a turn found the files as
 the event before it left them. So what a path held at a point follows from the events after the point in the order of the log, siblings

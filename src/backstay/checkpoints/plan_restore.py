@@ -31,7 +31,7 @@ from backstay.checkpoints.plan import (
     versions_at,
 )
 from backstay.checkpoints.points import Point, RestoreReport, before_programs, explain_unwatched
-from backstay.checkpoints.walk_tree import OWN, look_at
+from backstay.checkpoints.walk_tree import OWN, read_entry
 from backstay.checkpoints.write_back import OUTSIDE
 from backstay.logic.state.content import digest
 from backstay.vocab.errors import BlobMissing, LogDamaged, UserError
@@ -56,45 +56,45 @@ class Ready(Struct, kw_only=True):
 
 
 async def plan_restore(
-    keeping: FileCapture, records: Sequence[Recorded], point: Point, *, with_conversation: bool
+    capture: FileCapture, records: Sequence[Recorded], point: Point, *, with_conversation: bool
 ) -> Ready:
     """Look at the files and say what has to be done so that they are as they were at `point`.
 
     `with_conversation`: the conversation goes back to the same point, so the model knows of the files what it knew then. Then raise
     `UserError` when what programs did since cannot be undone: the conversation would forget what the files still show.
     """
-    looks = await keeping.present()
-    if with_conversation and (problem := _explain_loss(records, looks, point)):
+    states = await capture.present()
+    if with_conversation and (problem := _explain_loss(records, states, point)):
         rest = f" `/rewind {point.number} files` puts back what can be."
         raise UserError(f"The files cannot go back to {point.words}: {problem}.{point.alone}{rest}")
-    trees = await _first_trees(keeping, records, [look.root for look in looks], point)
-    making = _Making(keeping, records, point, with_conversation, looks, trees)
-    return await anyio.to_thread.run_sync(making.make)
+    trees = await _first_trees(capture, records, [state.root for state in states], point)
+    maker = _PlanMaker(capture, records, point, with_conversation, states, trees)
+    return await anyio.to_thread.run_sync(maker.make)
 
 
-def _explain_loss(records: Sequence[Recorded], looks: Iterable[FolderState], point: Point) -> str:
+def _explain_loss(records: Sequence[Recorded], states: Iterable[FolderState], point: Point) -> str:
     """Explain why what programs did after a point cannot be undone; empty when it can."""
-    for look in looks:
-        kept = _before_programs(records, look, point)
-        if kept and not os.path.lexists(look.root):
+    for state in states:
+        kept = _before_programs(records, state, point)
+        if kept and not os.path.lexists(state.root):
             return GONE
-        if kept and (kept[0].problem or look.event.problem):
-            return f"programs ran, and {kept[0].problem or look.event.problem}"
+        if kept and (kept[0].problem or state.event.problem):
+            return f"programs ran, and {kept[0].problem or state.event.problem}"
     return ""
 
 
-def _before_programs(records: Iterable[Recorded], look: FolderState, point: Point) -> list[TreeKept]:
+def _before_programs(records: Iterable[Recorded], state: FolderState, point: Point) -> list[TreeKept]:
     """Return what was kept of a folder as a whole since a point, when programs ran since; empty when none did."""
     found = [
         (record.event, before_programs(record))
         for record in records
-        if record.seq > point.after and isinstance(record.event, TreeKept) and record.event.root == look.event.root
+        if record.seq > point.after and isinstance(record.event, TreeKept) and record.event.root == state.event.root
     ]
     return [event for event, _ in found] if any(ran for _, ran in found) else []
 
 
 async def _first_trees(
-    keeping: FileCapture, records: Sequence[Recorded], roots: Iterable[bytes], point: Point
+    capture: FileCapture, records: Sequence[Recorded], roots: Iterable[bytes], point: Point
 ) -> dict[str, Tree]:
     later = [record for record in records if record.seq > point.after]
     trees: dict[str, Tree] = {}
@@ -103,7 +103,7 @@ async def _first_trees(
         if first is None:
             continue
         try:
-            tree = await anyio.to_thread.run_sync(unpack_tree, await keeping.services.store.blob(first[1]))
+            tree = await anyio.to_thread.run_sync(unpack_tree, await capture.services.store.blob(first[1]))
         except (BlobMissing, LogDamaged) as exc:
             raise UserError(f"The files cannot go back to {point.words}: {exc}") from exc
         if tree.root != root:
@@ -114,12 +114,12 @@ async def _first_trees(
     return trees
 
 
-class _Making(Struct):
-    keeping: FileCapture
+class _PlanMaker(Struct):
+    capture: FileCapture
     records: Sequence[Recorded]
     point: Point
     with_conversation: bool
-    looks: Sequence[FolderState]
+    states: Sequence[FolderState]
     trees: Mapping[str, Tree]
     changes: list[FileChange] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -131,65 +131,65 @@ class _Making(Struct):
     def make(self) -> Ready:
         """Make the plan. Runs in a thread."""
         after = self.point.after
-        roots = [look.root for look in self.looks]
+        roots = [state.root for state in self.states]
         self._seen = versions_at(self.records, after=after)
         for path in find_outside(self.records, roots, after=after):
             self.problems.append((path, OUTSIDE))
-        want = contents_at(self.records, self.trees, {look.root: look.tree for look in self.looks}, after=after)
-        for look in self.looks:
-            self._compare(look, want)
-            self._name_hidden(look, want)
+        want = contents_at(self.records, self.trees, {state.root: state.tree for state in self.states}, after=after)
+        for state in self.states:
+            self._compare(state, want)
+            self._name_hidden(state, want)
         self.changes.sort(key=lambda change: change.want.path)
         return self._ready(tuple(roots))
 
-    def _compare(self, look: FolderState, want: Mapping[bytes, TreeEntry]) -> None:
-        if look.tree is None and not os.path.lexists(look.root):
-            self._leave(TreeEntry(look.root, "folder"), GONE)
+    def _compare(self, state: FolderState, want: Mapping[bytes, TreeEntry]) -> None:
+        if state.tree is None and not os.path.lexists(state.root):
+            self._leave(TreeEntry(state.root, "folder"), GONE)
             return
-        prefix = look.root + b"/"
-        there = {prefix + each.path: each for each in look.tree.entries} if look.tree is not None else {}
-        covered = PathCoverage(look.tree.left_out) if look.tree is not None else None
+        prefix = state.root + b"/"
+        there = {prefix + each.path: each for each in state.tree.entries} if state.tree is not None else {}
+        covered = PathCoverage(state.tree.left_out) if state.tree is not None else None
         for path, entry in want.items():
             if not path.startswith(prefix):
                 continue
-            if not inside(path, look.root):
+            if not inside(path, state.root):
                 self._leave(entry, OUTSIDE)
             elif covered is not None and covered.covers(path[len(prefix) :]):
                 now = there.get(path, TreeEntry(path, "absent"))
                 if not entry.same(now):
                     self._change(entry, now)
             else:
-                self._change_unlisted(look.root, entry)
+                self._change_unlisted(state.root, entry)
 
-    def _name_hidden(self, look: FolderState, want: Mapping[bytes, TreeEntry]) -> None:
+    def _name_hidden(self, state: FolderState, want: Mapping[bytes, TreeEntry]) -> None:
         """Report what was not there and is left out now, as git ignores it since: it stays."""
-        first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
-        if first is None or look.tree is None:
+        first = first_tree((each for each in self.records if each.seq > self.point.after), state.root)
+        if first is None or state.tree is None:
             return
-        for below in find_hidden(self.trees[first[1]], look.tree):
-            path = look.root + b"/" + below
-            if path not in want and below not in look.own:
+        for below in find_hidden(self.trees[first[1]], state.tree):
+            path = state.root + b"/" + below
+            if path not in want and below not in state.own:
                 self._leave(TreeEntry(path, "absent"), HIDDEN)
 
-    def _describe_ignored(self, look: FolderState) -> str:
+    def _describe_ignored(self, state: FolderState) -> str:
         """Describe what git ignores, when programs ran that may have changed it; empty when there is nothing to say."""
-        first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
-        if first is None or look.tree is None or not _before_programs(self.records, look, self.point):
+        first = first_tree((each for each in self.records if each.seq > self.point.after), state.root)
+        if first is None or state.tree is None or not _before_programs(self.records, state, self.point):
             return ""
-        left = find_not_kept(self.trees[first[1]], look.tree, look.ignored)
-        found = [each for each in left if each not in look.own and os.path.basename(each) not in OWN]
+        left = find_not_kept(self.trees[first[1]], state.tree, state.ignored)
+        found = [each for each in left if each not in state.own and os.path.basename(each) not in OWN]
         names = [each.decode("utf-8", "replace") for each in found[:NAMED]]
         shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
         words = (
-            f"What git ignores is not kept: what programs did to {shown}{more} in {look.event.root!r} stays as it is."
+            f"What git ignores is not kept: what programs did to {shown}{more} in {state.event.root!r} stays as it is."
         )
         return words if found else ""
 
     def _change_unlisted(self, root: bytes, entry: TreeEntry) -> None:
         """Plan a path that the tree of now says nothing about: take down what it holds by itself."""
         try:
-            now, content = look_at(root, entry.path, most=self.keeping.limits.size)
+            now, content = read_entry(root, entry.path, most=self.capture.limits.size)
         except OSError as exc:
             self._leave(entry, str(exc.strerror or exc).lower())
             return
@@ -218,7 +218,7 @@ class _Making(Struct):
 
     def _update_of(self, path: str, entry: TreeEntry) -> SeenAs:
         """Return what becomes of the model's knowledge of a file: at the point it knew an earlier version, or none."""
-        if not self.with_conversation or path not in self.keeping.services.state.seen:
+        if not self.with_conversation or path not in self.capture.services.state.seen:
             return ""
         seen = self._seen.get(path, "")
         if not seen:
@@ -233,8 +233,8 @@ class _Making(Struct):
             changed_by_others=find_foreign_changes(self.records, self.versions),
             warnings=(
                 *explain_unwatched(self.records, after=self.point.after),
-                *(words for look in self.looks if (words := self._describe_ignored(look))),
-                *(f"{look.event.problem}; what is new in it stays" for look in self.looks if look.event.problem),
+                *(words for state in self.states if (words := self._describe_ignored(state))),
+                *(f"{state.event.problem}; what is new in it stays" for state in self.states if state.event.problem),
             ),
         )
         if not self.changes:
@@ -242,9 +242,9 @@ class _Making(Struct):
         packed = pack(RestorePlan(roots, self.point.words, tuple(self.changes), tuple(self.problems)))
         plan = digest(packed)
         blobs = {**self.blobs, plan: packed}
-        for look in self.looks:
-            blobs |= look.blobs
+        for state in self.states:
+            blobs |= state.blobs
         started = RestoreStarted(to=self.point.event, plan=plan, files=len(self.changes))
-        events = [*(look.event for look in self.looks), *self.way_back]
+        events = [*(state.event for state in self.states), *self.way_back]
         drafts = (*(Draft(event=event) for event in events), Draft(event=started, by="user"))
         return Ready(report=report, drafts=drafts, blobs=blobs)

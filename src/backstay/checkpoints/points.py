@@ -1,4 +1,4 @@
-"""The points of a session to which its files can be put back. Pure: a look at the log.
+"""The points of a session to which its files can be restored. Pure: computed from the log.
 
 Every turn is one, whether it changed files or not: its start, and its end. So is the moment before each restore.
 """

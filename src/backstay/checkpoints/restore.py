@@ -1,4 +1,4 @@
-"""A restore of files: requested of an open session, and performed as its plan says."""
+"""Request a restore of an open session's files, and perform it as its plan says."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,7 +14,7 @@ from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import FileChange, RestorePlan, unpack_plan
 from backstay.checkpoints.plan_restore import Ready, plan_restore
 from backstay.checkpoints.points import RestoreReport, point_of
-from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode, version_at
+from backstay.checkpoints.write_back import NotPutBack, put_back, set_mode, version_at
 from backstay.logic.text import pluralise
 from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import follow
@@ -32,18 +32,18 @@ async def restore_files(
     runner: Runner, *, to: str = "", before: str = "", undo: str = "", along: tuple[Draft, ...] = ()
 ) -> RestoreReport:
     """Put the files of a session back to a point of its log. `Session.restore_files` says which points there are, and what it raises."""
-    keeping, session = runner.services.files, runner.services.session
-    if not isinstance(keeping, FileCapture) or not keeping.roots:
+    capture, session = runner.services.files, runner.services.session
+    if not isinstance(capture, FileCapture) or not capture.roots:
         raise UserError(f"Nothing is kept of the files of session {session!r}: open it with checkpoints.")
     if sum(map(bool, (to, before, undo))) != 1:
         raise UserError("Say one of `to=TURN` (its end), `before=TURN` (its start) or `undo='latest'`.")
-    async with keeping.restoring:
+    async with capture.restoring:
         if runner.services.state.progress.turn is not None:
             raise IllegalTransition(
                 f"A turn of session {session!r} is going on. Wait for it, abort it, or finish it first."
             )
         await finish_restore(runner)
-        return await _restore_to(runner, keeping, along, to=to, before=before, undo=undo)
+        return await _restore_to(runner, capture, along, to=to, before=before, undo=undo)
 
 
 async def finish_restore(runner: Runner) -> None:
@@ -61,13 +61,13 @@ async def finish_restore(runner: Runner) -> None:
 
 
 async def _restore_to(
-    runner: Runner, keeping: FileCapture, along: tuple[Draft, ...], *, to: str, before: str, undo: str
+    runner: Runner, capture: FileCapture, along: tuple[Draft, ...], *, to: str, before: str, undo: str
 ) -> RestoreReport:
     begun = runner.services.state.progress.begun
     records = await runner.events()
     point = point_of(records, to=to, before=before, undo=undo)
     rewinds = any(isinstance(draft.event, Rewound) for draft in along)
-    ready = await plan_restore(keeping, records, point, with_conversation=rewinds)
+    ready = await plan_restore(capture, records, point, with_conversation=rewinds)
     if runner.services.state.progress.begun != begun:
         session = runner.services.session
         raise IllegalTransition(f"A turn of session {session!r} began while its files were looked at. Try again.")
@@ -75,7 +75,7 @@ async def _restore_to(
         await runner.deliver(*along, wakes=False)
         return ready.report
     report = await _restore(runner, ready, along)
-    keeping.mark_stored(ready.blobs)
+    capture.mark_stored(ready.blobs)
     return report
 
 
@@ -144,7 +144,7 @@ class RestoreFiles(Performer[RestoreStarted]):
             for batch in _batches(rest):
                 contents = [await self._content(change) for change in batch]
                 await self._in_thread(partial(self._each, batch, contents))
-            await self._in_thread(partial(self._settle, folders[::-1]))
+            await self._in_thread(partial(self._set_modes, folders[::-1]))
             if not self._sync:
                 await anyio.to_thread.run_sync(os.sync)
             seen = await anyio.to_thread.run_sync(_list_seen, plan.changes, self._problems)
@@ -173,10 +173,10 @@ class RestoreFiles(Performer[RestoreStarted]):
             except NotPutBack as exc:
                 self._problem(change, exc)
 
-    def _settle(self, folders: Sequence[FileChange]) -> None:
+    def _set_modes(self, folders: Sequence[FileChange]) -> None:
         for change in folders:
             try:
-                settle_mode(change.want, self._roots)
+                set_mode(change.want, self._roots)
             except NotPutBack as exc:
                 self._problem(change, exc)
 

@@ -1,4 +1,4 @@
-"""Takes down what a folder holds: every name below it, with contents as they are needed.
+"""Take down what a folder holds: every name below it, with contents as they are needed.
 
 The way goes by handles and through no link, so nothing outside the folder is ever read. A file that looks as it did last time is not read
 again. Owners, times, extended attributes and hard links are not kept.
@@ -169,7 +169,7 @@ class Walk(Struct):
         return fresh
 
 
-def look_at(root: bytes, path: bytes, *, most: int) -> tuple[TreeEntry, bytes | None]:
+def read_entry(root: bytes, path: bytes, *, most: int) -> tuple[TreeEntry, bytes | None]:
     """Read what is at `path` below `root`, and a file's content; None when it has more than `most` bytes or may not be read.
 
     Raise `OSError` when a folder on the way is a link, or what is there cannot be kept at all.

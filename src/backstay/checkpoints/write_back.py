@@ -55,7 +55,7 @@ def put_back(
 ) -> bool:
     """Make the path of `want` hold what it says; return whether anything had to be done. Raise `NotPutBack`, and nothing is done.
 
-    `content` is a file's, and `mark` names the plan. A folder is made; its mode is given by `settle_mode` once its files are in
+    `content` is a file's, and `mark` names the plan. A folder is made; its mode is given by `set_mode` once its files are in
     it. A folder is removed only when nothing is in it. Without `sync` it is durable only after `os.sync`. With `now`, what the path held
     when the plan was made, nothing else is replaced: between the plan and its end lies a crash, and perhaps a day's work of a person.
     """
@@ -65,35 +65,35 @@ def put_back(
     if want.kind == "file" and hashlib.sha256(content).digest() != want.sha256:
         raise NotPutBack("what it held was not kept")
     try:
-        with _reach(root, want.path, make=want.kind != "absent") as spot:
+        with _reach(root, want.path, make=want.kind != "absent") as held:
             temporary = _temporary(mark, want.path)
-            done = _writable(spot.folder, lambda: _change(spot, want, content, temporary, now, sync=sync))
+            done = _writable(held.folder, lambda: _change(held, want, content, temporary, now, sync=sync))
             if done and sync:
-                _sync(spot.folder)
+                _sync(held.folder)
             return done
     except (FileNotFoundError, NotADirectoryError) as exc:
         if want.kind == "absent":
             return False
-        raise NotPutBack(_words(exc)) from exc
+        raise NotPutBack(_explain(exc)) from exc
     except OSError as exc:
-        raise NotPutBack(_words(exc)) from exc
+        raise NotPutBack(_explain(exc)) from exc
 
 
-def settle_mode(want: TreeEntry, roots: Sequence[bytes]) -> None:
+def set_mode(want: TreeEntry, roots: Sequence[bytes]) -> None:
     """Give a folder its mode, once everything in it is in its place."""
     root = next((each for each in roots if inside(want.path, each)), None)
     if root is None:
         raise NotPutBack(OUTSIDE)
     try:
-        with _reach(root, want.path, make=False) as spot:
-            handle = enter(spot.folder, spot.name)
+        with _reach(root, want.path, make=False) as held:
+            handle = enter(held.folder, held.name)
             try:
                 if os.fstat(handle).st_mode & FOLDER_MODE != want.mode:
                     os.fchmod(handle, want.mode & FOLDER_MODE)
             finally:
                 os.close(handle)
     except OSError as exc:
-        raise NotPutBack(_words(exc)) from exc
+        raise NotPutBack(_explain(exc)) from exc
 
 
 def version_at(path: bytes) -> str:
@@ -106,34 +106,34 @@ def version_at(path: bytes) -> str:
 
 
 def _change(
-    spot: HeldName, want: TreeEntry, content: bytes, temporary: bytes, now: TreeEntry | None, *, sync: bool
+    held: HeldName, want: TreeEntry, content: bytes, temporary: bytes, now: TreeEntry | None, *, sync: bool
 ) -> bool:
     with suppress(FileNotFoundError):
-        os.unlink(temporary, dir_fd=spot.folder)  # a run that was cut off left it
-    found = spot.facts()
+        os.unlink(temporary, dir_fd=held.folder)  # a run that was cut off left it
+    found = held.facts()
     if found is not None and not any(test(found.st_mode) for test in (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)):
         raise NotPutBack("there is a device, a pipe or a socket now")
-    if _is(spot, want, found):
+    if _is(held, want, found):
         return False
-    if found is not None and now is not None and not (_is_untouched(now, found) or _is(spot, now, found)):
+    if found is not None and now is not None and not (_is_untouched(now, found) or _is(held, now, found)):
         raise NotPutBack(CHANGED)
     match want.kind:
         case "absent":
-            _remove(spot, found)
+            _remove(held, found)
         case "folder":
             if found is not None:
-                _remove(spot, found)
-            os.mkdir(spot.name, 0o700, dir_fd=spot.folder)
+                _remove(held, found)
+            os.mkdir(held.name, 0o700, dir_fd=held.folder)
         case "link":
-            os.symlink(want.target, temporary, dir_fd=spot.folder)
-            _name(spot, temporary, found)
+            os.symlink(want.target, temporary, dir_fd=held.folder)
+            _name(held, temporary, found)
         case "file":
-            _write(spot, temporary, content, want.mode & FILE_MODE, sync=sync)
-            _name(spot, temporary, found)
+            _write(held, temporary, content, want.mode & FILE_MODE, sync=sync)
+            _name(held, temporary, found)
     return True
 
 
-def _is(spot: HeldName, want: TreeEntry, found: os.stat_result | None) -> bool:
+def _is(held: HeldName, want: TreeEntry, found: os.stat_result | None) -> bool:
     """Return whether the path holds already what it should."""
     if found is None:
         return want.kind == "absent"
@@ -143,12 +143,12 @@ def _is(spot: HeldName, want: TreeEntry, found: os.stat_result | None) -> bool:
         case "folder":
             return stat.S_ISDIR(found.st_mode)
         case "link":
-            return stat.S_ISLNK(found.st_mode) and os.readlink(spot.name, dir_fd=spot.folder) == want.target
+            return stat.S_ISLNK(found.st_mode) and os.readlink(held.name, dir_fd=held.folder) == want.target
         case "file":
             return (
                 stat.S_ISREG(found.st_mode)
                 and found.st_mode & FILE_MODE == want.mode
-                and _hash(spot, found) == want.sha256
+                and _hash(held, found) == want.sha256
             )
 
 
@@ -158,9 +158,9 @@ def _is_untouched(now: TreeEntry, found: os.stat_result) -> bool:
     return now.kind == "file" and stat.S_ISREG(found.st_mode) and now.ctime > 0 and now.facts == facts
 
 
-def _hash(spot: HeldName, found: os.stat_result) -> bytes:
+def _hash(held: HeldName, found: os.stat_result) -> bytes:
     try:
-        handle = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=spot.folder)
+        handle = os.open(held.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=held.folder)
     except OSError:
         return b""  # it may not be read: it is replaced
     sha = hashlib.sha256()
@@ -174,8 +174,8 @@ def _hash(spot: HeldName, found: os.stat_result) -> bytes:
     return sha.digest()
 
 
-def _write(spot: HeldName, temporary: bytes, content: bytes, mode: int, *, sync: bool) -> None:
-    handle = os.open(temporary, NEW, 0o600, dir_fd=spot.folder)
+def _write(held: HeldName, temporary: bytes, content: bytes, mode: int, *, sync: bool) -> None:
+    handle = os.open(temporary, NEW, 0o600, dir_fd=held.folder)
     try:
         left = memoryview(content)
         while left:
@@ -185,28 +185,28 @@ def _write(spot: HeldName, temporary: bytes, content: bytes, mode: int, *, sync:
             os.fsync(handle)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=spot.folder)
+            os.unlink(temporary, dir_fd=held.folder)
         raise
     finally:
         os.close(handle)
 
 
-def _name(spot: HeldName, temporary: bytes, found: os.stat_result | None) -> None:
+def _name(held: HeldName, temporary: bytes, found: os.stat_result | None) -> None:
     try:
         if found is not None and stat.S_ISDIR(found.st_mode):
-            _remove(spot, found)
-        os.rename(temporary, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+            _remove(held, found)
+        os.rename(temporary, held.name, src_dir_fd=held.folder, dst_dir_fd=held.folder)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=spot.folder)
+            os.unlink(temporary, dir_fd=held.folder)
         raise
 
 
-def _remove(spot: HeldName, found: os.stat_result | None) -> None:
+def _remove(held: HeldName, found: os.stat_result | None) -> None:
     if found is not None and stat.S_ISDIR(found.st_mode):
-        os.rmdir(spot.name, dir_fd=spot.folder)
+        os.rmdir(held.name, dir_fd=held.folder)
     else:
-        os.unlink(spot.name, dir_fd=spot.folder)
+        os.unlink(held.name, dir_fd=held.folder)
 
 
 def _writable(folder: int, change: Callable[[], T]) -> T:
@@ -251,7 +251,7 @@ def _temporary(mark: str, path: bytes) -> bytes:
     return b".backstay-" + hashlib.sha256(mark.encode() + path).hexdigest()[:16].encode() + b".tmp"
 
 
-def _words(exc: OSError) -> str:
+def _explain(exc: OSError) -> str:
     match exc.errno:
         case errno.ELOOP | errno.ENOTDIR:
             return "a folder on the way to it is a link or no folder now"

@@ -89,7 +89,7 @@ def check_here(wanted: Wanted, settings: Options) -> int:
 def _look(call: Call, rules: tuple[Rule, ...], call_site: CallSite) -> CallSite:
     """`call_site` with what the file system says about the call."""
     paths, globs = paths_to_resolve(call, call_site, rules)
-    return msgspec.structs.replace(call_site, links=resolve_paths.look(paths), globs=resolve_paths.match(globs))
+    return msgspec.structs.replace(call_site, links=resolve_paths.follow_links(paths), globs=resolve_paths.match(globs))
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):

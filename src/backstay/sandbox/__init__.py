@@ -1,1 +1,1 @@
-"""Layer 4: what a session may reach: walls around programs, egress, git, protected files."""
+"""Layer 4: what a session may reach: the sandbox of programs, egress, git, protected files."""

@@ -1,4 +1,4 @@
-"""Walls of namespaces: `bwrap` gives a program a file system, process list and network of its own."""
+"""A sandbox of namespaces: `bwrap` gives a program a file system, process list and network of its own."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from backstay.sandbox import seccomp
 from backstay.sandbox.landlock import prepare_scope
-from backstay.sandbox.plan import FRESH, Mount, Seals, Walls, above
+from backstay.sandbox.plan import FRESH, Mount, SandboxPlan, Seals, above
 from backstay.system.files import replace_file
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def find() -> str:
 class Bubblewrap:
     """Starts programs behind walls of namespaces, with a filter of system calls besides."""
 
-    def __init__(self, walls: Walls, *, user_namespace: bool = True, graceful: bool = True) -> None:
+    def __init__(self, plan: SandboxPlan, *, user_namespace: bool = True, graceful: bool = True) -> None:
         """Draw the walls. Without a user namespace only the superuser can; `graceful` needs an `env` that resets signals."""
-        self._walls = walls
+        self._plan = plan
         self._program = find()
         self._user_namespace = user_namespace
         self._graceful = graceful
-        self._seals = Seals(walls)
-        self._filter = seccomp.assemble(seccomp.ORDINARY if walls.network else seccomp.ROUTES_ONLY)
+        self._seals = Seals(plan)
+        self._filter = seccomp.assemble(seccomp.ORDINARY if plan.network else seccomp.ROUTES_ONLY)
 
     @property
     def name(self) -> str:
@@ -72,11 +72,11 @@ class Bubblewrap:
     @property
     def words(self) -> str:
         """What is kept from programs."""
-        return self._walls.words(" It sees its own processes alone, and they end with it.")
+        return self._plan.words(" It sees its own processes alone, and they end with it.")
 
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
         """Return what to start instead of `argv`."""
-        self._walls.scratch.ready()
+        self._plan.scratch.ready()
         places = self._visible_places()
         wrapped = [self._program, *self._spaces(), "--seccomp", "9", *self._mounts(places), "--chdir", cwd, "--"]
         wrapped += ["/bin/sh", "-c", _FIRST, "sh"]
@@ -88,7 +88,7 @@ class Bubblewrap:
     def close(self) -> None:
         """Remove what was made for the session."""
         self._seals.close()
-        self._walls.scratch.close()
+        self._plan.scratch.close()
 
     def _spaces(self) -> Iterator[str]:
         yield from (
@@ -99,7 +99,7 @@ class Bubblewrap:
             "--unshare-uts",
             "--unshare-cgroup-try",
         )
-        if not self._walls.network:
+        if not self._plan.network:
             yield "--unshare-net"
         if self._user_namespace:
             yield "--unshare-user"
@@ -110,11 +110,11 @@ class Bubblewrap:
 
     def _visible_places(self) -> tuple[Mount, ...]:
         """Return the places, without a second way to the session's temporary folder where it stands in for the machine's."""
-        places, scratch = self._walls.places(), self._walls.scratch.path
+        places, scratch = self._plan.places(), self._plan.scratch.path
         return tuple(place for place in places if place.path != scratch or _over(place, places).source != scratch)
 
     def _mounts(self, places: Sequence[Mount]) -> Iterator[str]:
-        scratch = self._walls.scratch.path
+        scratch = self._plan.scratch.path
         standing = [place.path for place in places if place.source == scratch]
         yield from ("--setenv", "TMPDIR", standing[0] if standing else scratch)
         yield from ("--bind" if places[0].access == "write" else "--ro-bind", "/", "/")
@@ -139,7 +139,7 @@ class Bubblewrap:
 
     def _filter_file(self) -> str:
         """Write the filter to a file: a descriptor would not survive the way to `bwrap`."""
-        path = os.path.join(self._walls.scratch.beside, "filter")
+        path = os.path.join(self._plan.scratch.beside, "filter")
         if not os.path.exists(path):
             replace_file(path, self._filter, durable=False)
         return path

@@ -96,19 +96,19 @@ class Egress(Struct, frozen=True, kw_only=True, dict=True):
         """Make a client all of whose requests are judged. Redirects are handed to the caller unless they are to be followed."""
         limits = limits or self.limits
         transport = GuardedTransport(
-            self.look, self.admit, limits=limits, certificates=lambda: self.certificates or _certificates()
+            self.judge_url, self.admit, limits=limits, certificates=lambda: self.certificates or _certificates()
         )
         return GuardedClient(transport, limits=limits, follow_redirects=follow_redirects)
 
     def why_not(self, url: str) -> str:
         """Explain why a request to `url` would be refused as it is written; empty when it depends on what the name resolves to."""
         try:
-            self.look(httpx.URL(url))
+            self.judge_url(httpx.URL(url))
         except (EgressRefused, httpx.InvalidURL) as exc:
             return str(exc)
         return ""
 
-    def look(self, url: httpx.URL) -> None:
+    def judge_url(self, url: httpx.URL) -> None:
         """Judge an address as it is written. Raise `EgressRefused`."""
         if url.scheme not in ("http", "https"):
             raise EgressRefused("scheme", host=url.host, why=f"{url.scheme!r} is not http or https.")
@@ -194,7 +194,7 @@ KEPT_S: Final = 30.0
 
 Admit = Callable[[str, int, bool], Awaitable[Sequence[str]]]
 """Gives the addresses that may be dialled for a host and port, or raises `EgressRefused`. The flag says whether private ones may be."""
-Look = Callable[[httpx.URL], None]
+JudgeUrl = Callable[[httpx.URL], None]
 """Raises `EgressRefused` for an address that is bad as it is written."""
 
 _FOREIGN: Final = "backstay.redirected"
@@ -272,9 +272,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
     """Sends requests over connections that `admit` has judged, and takes answers within `limits`."""
 
     def __init__(
-        self, look: Look, admit: Admit, *, limits: EgressLimits, certificates: Callable[[], ssl.SSLContext]
+        self, judge_url: JudgeUrl, admit: Admit, *, limits: EgressLimits, certificates: Callable[[], ssl.SSLContext]
     ) -> None:
-        self._look = look
+        self._judge_url = judge_url
         self._admit = admit
         self._limits = limits
         self._certificates = certificates
@@ -282,7 +282,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request."""
-        self._look(request.url)
+        self._judge_url(request.url)
         pool = await self._pool(private=not request.extensions.get(_FOREIGN, False))
         with translate_errors():
             answer = await pool.handle_async_request(_plain(request))

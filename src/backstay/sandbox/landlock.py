@@ -1,4 +1,4 @@
-"""Walls of rules: Landlock keeps a program from files and TCP, and a filter of system calls from everything that Landlock does not see.
+"""A sandbox of rules: Landlock keeps a program from files and TCP, and a filter of system calls from what Landlock does not see.
 
 Landlock knows only what is allowed, for a folder and all below it. So where a closed place lies below an open one, each of its neighbours
 is opened instead; and what is sealed inside a working folder cannot be kept, because files must be made beside it.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from backstay.sandbox import seccomp
-from backstay.sandbox.plan import Mount, Walls, inside
+from backstay.sandbox.plan import Mount, SandboxPlan, inside
 
 if TYPE_CHECKING:
     from backstay.ports import Confinement
@@ -62,10 +62,10 @@ def prepare_scope() -> Callable[[], None]:
 class Landlock:
     """Starts programs behind walls of rules."""
 
-    def __init__(self, walls: Walls) -> None:
-        self._walls = walls
-        sockets = seccomp.ORDINARY if walls.network else ()
-        self._install = seccomp.installer(seccomp.assemble(sockets, messages=walls.network))
+    def __init__(self, plan: SandboxPlan) -> None:
+        self._plan = plan
+        sockets = seccomp.ORDINARY if plan.network else ()
+        self._install = seccomp.installer(seccomp.assemble(sockets, messages=plan.network))
 
     @property
     def name(self) -> str:
@@ -75,11 +75,11 @@ class Landlock:
     @property
     def words(self) -> str:
         """What is kept from programs."""
-        return self._walls.words(" /tmp itself is closed to writing.")
+        return self._plan.words(" /tmp itself is closed to writing.")
 
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
         """Return what to start instead of `argv`, and what the child does before."""
-        self._walls.scratch.ready()
+        self._plan.scratch.ready()
         rules, install, give_up_powers = self._rules(), self._install, _powers()
 
         def enter() -> None:
@@ -91,18 +91,18 @@ class Landlock:
             os.write(2, b"The walls around this command could not be built; it was not started.\n")
             os._exit(126)
 
-        return ["/usr/bin/env", f"TMPDIR={self._walls.scratch.path}", *argv], enter
+        return ["/usr/bin/env", f"TMPDIR={self._plan.scratch.path}", *argv], enter
 
     def close(self) -> None:
         """Remove what was made for the session."""
-        self._walls.scratch.close()
+        self._plan.scratch.close()
 
     def _rules(self) -> "_Ruleset":
         version = abi()
         handled = _rights_of(version)
-        network = 3 if version >= 4 and not self._walls.network else 0
+        network = 3 if version >= 4 and not self._plan.network else 0
         rules = _Ruleset(_Attributes(handled, network, 3 if version >= 6 else 0))
-        places = [place for place in self._walls.places() if not place.source]
+        places = [place for place in self._plan.places() if not place.source]
         rules.allow("/", _READ_DIR)  # hides no names, but `ls /` and `ls ~` must work although parts of them are closed
         for path, access in _list_open((*places, Mount("/dev", "closed"))):
             rules.allow(path, (_WRITE if access == "write" else _READ) & handled)

@@ -40,7 +40,7 @@ class Mount(Struct, frozen=True):
     """The folder that stands there instead of the real one; `FRESH` for an empty one that lasts as long as the command."""
 
 
-class Walls(Struct, frozen=True, kw_only=True):
+class SandboxPlan(Struct, frozen=True, kw_only=True):
     """The plan of one session."""
 
     scope: FsScope
@@ -107,7 +107,7 @@ class Walls(Struct, frozen=True, kw_only=True):
         )
 
 
-def plan(
+def plan_sandbox(
     scope: FsScope,
     roots: Sequence[str],
     *,
@@ -116,7 +116,7 @@ def plan(
     shown: Sequence[str] = (),
     temporary: Sequence[str] = ("/tmp", "/var/tmp"),
     scratch: "Scratch | None" = None,
-) -> Walls:
+) -> SandboxPlan:
     """Draw the plan of a session. Raise `UserError` when a root is no folder."""
     resolved = sorted({_folder(root) for root in roots})
     private = tuple(private)
@@ -126,7 +126,7 @@ def plan(
         for root in resolved
         if not any(inside(root, other) and not _between(closed, other, root) for other in resolved)
     )
-    return Walls(
+    return SandboxPlan(
         scope=scope,
         roots=outermost,
         home=home,
@@ -304,17 +304,17 @@ class Seal(Struct, frozen=True):
 class Seals:
     """What was sealed when the session began. What a command makes later is the session's own."""
 
-    def __init__(self, walls: Walls) -> None:
-        self._walls = walls
+    def __init__(self, plan: SandboxPlan) -> None:
+        self._plan = plan
         self._held: set[str] = set()
         self._end = weakref.finalize(self, _remove_held, self._held)
-        self._held.update(_hold_places(walls))
-        self._all = {seal.path: seal for seal in _seals(walls)}
+        self._held.update(_hold_places(plan))
+        self._all = {seal.path: seal for seal in _seals(plan)}
 
     @property
     def whole(self) -> tuple[Seal, ...]:
         """Those that still stand, parents first."""
-        for path in _hold_places(self._walls):  # another session may have taken one away when it ended
+        for path in _hold_places(self._plan):  # another session may have taken one away when it ended
             self._held.add(path)
             self._all[path] = Seal(path, "read", _identity(path) or (0, 0))
         return tuple(seal for seal in self._all.values() if seal.whole)
@@ -324,15 +324,15 @@ class Seals:
         self._end()
 
 
-def _seals(walls: Walls) -> Iterator[Seal]:
+def _seals(plan: SandboxPlan) -> Iterator[Seal]:
     """Yield the sealed places and each folder on the way, so that no folder above one can be renamed."""
     found: dict[str, Access] = {}
-    closed = [place.path for place in walls.places() if place.access == "closed"]
-    names = places_to_seal("folder") + (() if walls.network else _STRICTLY)
-    for root in (*walls.roots, *walls.caches):
-        inner = list(itertools.islice(_find_sealed(root, names), _MOST)) if root in walls.roots else []
-        if root in walls.roots and (walls.home == root or inside(walls.home, root)):
-            inner += [os.path.join(walls.home, name) for name in places_to_seal("home")]
+    closed = [place.path for place in plan.places() if place.access == "closed"]
+    names = places_to_seal("folder") + (() if plan.network else _STRICTLY)
+    for root in (*plan.roots, *plan.caches):
+        inner = list(itertools.islice(_find_sealed(root, names), _MOST)) if root in plan.roots else []
+        if root in plan.roots and (plan.home == root or inside(plan.home, root)):
+            inner += [os.path.join(plan.home, name) for name in places_to_seal("home")]
         inner = [path for path in inner if _plain(root, path)]
         hidden = [path for path in closed if inside(path, root)]
         for path in (*inner, *hidden):
@@ -383,9 +383,9 @@ def _plain(root: str, path: str) -> bool:
     return os.path.lexists(path) and os.path.realpath(path) == path and inside(path, root)
 
 
-def _hold_places(walls: Walls) -> Iterator[str]:
+def _hold_places(plan: SandboxPlan) -> Iterator[str]:
     """Make the empty folders and files; those that a session left behind which was killed are taken over."""
-    for root in walls.roots:
+    for root in plan.roots:
         own = _OWN if str(project_root(Path(root))) == root else ()
         for name in (*own, _HOOKS) if os.path.isdir(os.path.join(root, ".git")) else own:
             path = os.path.join(root, name)
@@ -396,7 +396,7 @@ def _hold_places(walls: Walls) -> Iterator[str]:
                     if stat.S_IMODE(os.lstat(path).st_mode) != 0o700 or os.listdir(path):
                         continue
                 yield path
-        for name in _GITS if not walls.network and os.path.isdir(os.path.join(root, ".git")) else ():
+        for name in _GITS if not plan.network and os.path.isdir(os.path.join(root, ".git")) else ():
             with contextlib.suppress(OSError):
                 yield from _hold_file(os.path.join(root, name))
 

@@ -1,4 +1,4 @@
-"""Which walls stand on this machine: found out by trying to get through them, never by asking for versions.
+"""Find out which kind of sandbox works on this machine, by trying to break out of each, never by asking for versions.
 
 Each kind of wall is raised around a small program that tries what must not work, and one thing that must. What it reached is seen from
 outside. The answer holds until the machine starts again or something that it depends on changes.
@@ -23,7 +23,7 @@ import msgspec
 from backstay.ports import Confinement
 from backstay.sandbox import bubblewrap, landlock, seccomp
 from backstay.sandbox.folders import data_dir
-from backstay.sandbox.plan import Scratch, Walls, plan
+from backstay.sandbox.plan import SandboxPlan, Scratch, plan_sandbox
 from backstay.system.files import replace_file, stamp_at
 from backstay.system.programs import load_behind, without_loading
 from backstay.version import VERSION
@@ -94,8 +94,8 @@ def confinement_for(
     report = report or probe(scope)
     if scope == "full" or report.backend == "none":
         return None
-    walls = plan(scope, roots, home=home or os.path.expanduser("~"), private=(*own_folders(), *private))
-    return _raise(report, walls)
+    plan = plan_sandbox(scope, roots, home=home or os.path.expanduser("~"), private=(*own_folders(), *private))
+    return _raise(report, plan)
 
 
 def own_folders() -> tuple[str, ...]:
@@ -105,10 +105,10 @@ def own_folders() -> tuple[str, ...]:
     return (str(data_dir()), os.path.abspath(os.path.expanduser(config)))
 
 
-def _raise(report: ProbeReport, walls: Walls) -> "bubblewrap.Bubblewrap | landlock.Landlock":
+def _raise(report: ProbeReport, plan: SandboxPlan) -> "bubblewrap.Bubblewrap | landlock.Landlock":
     if report.backend == "bubblewrap":
-        return bubblewrap.Bubblewrap(walls, user_namespace=report.user_namespace, graceful=report.graceful)
-    return landlock.Landlock(walls)
+        return bubblewrap.Bubblewrap(plan, user_namespace=report.user_namespace, graceful=report.graceful)
+    return landlock.Landlock(plan)
 
 
 # --- what was found out before ---------------------------------------------------------------------------------------------------
@@ -220,8 +220,8 @@ def _run(candidate: ProbeReport, yard: Path, stack: ExitStack) -> tuple[set[str]
     temporary = () if yard.is_relative_to("/tmp") or yard.is_relative_to("/var/tmp") else ("/tmp", "/var/tmp")
     scratch = Scratch(str(yard))
     root, home = str(yard / "root"), str(yard / "home")
-    walls = plan(candidate.scope, [root], home=home, shown=(str(yard),), temporary=temporary, scratch=scratch)
-    wall = _raise(candidate, walls)
+    plan = plan_sandbox(candidate.scope, [root], home=home, shown=(str(yard),), temporary=temporary, scratch=scratch)
+    wall = _raise(candidate, plan)
     stack.callback(wall.close)
     listeners = _listen(yard, stack)
     ports = {name: port for name, (port, _) in listeners.items()}

@@ -1,4 +1,4 @@
-"""Look at the file system for the policy: where paths lead, what patterns match, and which files below a folder are sensitive or denied.
+"""Resolve paths on disk for the policy: where they lead, what patterns match, and which files below a folder are sensitive or denied.
 
 Nothing is changed and nothing is raised: what cannot be known in time is `NOWHERE` or `NOT_TOLD`, and the policy asks a person.
 """
@@ -302,7 +302,7 @@ _UNCLEAR: Final = re.compile(r"[\\{}()]")
 MAGIC: Final = re.compile(r"[*?]|\[[!^]?\]?(?:\[(?P<kind>[:.=]).*?(?P=kind)\]|[^\]/])*\]")
 
 
-def look(paths: Iterable[str]) -> dict[str, str]:
+def follow_links(paths: Iterable[str]) -> dict[str, str]:
     """Say for each absolute path, as written, where it leads with every link followed. What is missing keeps its name.
 
     A hard link to a private file of the person leads to that file. Other hard links are names like any other: package managers fill whole

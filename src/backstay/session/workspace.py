@@ -15,7 +15,7 @@ from backstay.permissions.sensitive_paths import find_protected
 from backstay.ports import Confinement, Tool
 from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
 from backstay.sandbox.folders import links_of, program_folders, project_root
-from backstay.sandbox.resolve_paths import look, match
+from backstay.sandbox.resolve_paths import follow_links, match
 from backstay.session.options import ResolvedOptions
 from backstay.system.machine import SYSTEM
 from backstay.vocab.errors import UserError
@@ -105,7 +105,7 @@ def _facts(call: Call, call_site: CallSite, rules: Sequence[Rule]) -> CallFacts 
 
 
 def _look_at(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
-    return CallFacts(links=look(paths), globs=match(globs))
+    return CallFacts(links=follow_links(paths), globs=match(globs))
 
 
 def _root(cwd: Path, scope: FsScope, home: Path) -> Path:

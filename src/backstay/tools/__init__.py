@@ -1,1 +1,1 @@
-"""Layer 4: what a model can call."""
+"""Layer 4: the tools that a model can call."""

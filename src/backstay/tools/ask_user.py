@@ -55,12 +55,12 @@ def _validate(given: AskArguments) -> str:
 async def ask_user(context: ToolContext, given: AskArguments) -> ToolOutput:
     """Ask the person one to four questions with two to four options each. They may also answer in words of their own. Ask only what you
     cannot find out and what changes what you do."""
-    answers = {each.question: _words(given.answers.get(each.question, "")) for each in given.questions}
+    answers = {each.question: _join_answer(given.answers.get(each.question, "")) for each in given.questions}
     if not any(answers.values()):
         return ToolOutput(text=NOBODY, code="unanswered")
     lines = [f"- {question}\n  {answer or '(no answer: decide yourself)'}" for question, answer in answers.items()]
     return ToolOutput(text="\n".join(("The person answered:", *lines)))
 
 
-def _words(answer: str | list[str]) -> str:
+def _join_answer(answer: str | list[str]) -> str:
     return answer.strip() if isinstance(answer, str) else ", ".join(each.strip() for each in answer if each.strip())

@@ -1,4 +1,4 @@
-"""Long outputs: decoded from what a terminal gets, kept within bounds, stored whole, and read page by page."""
+"""Long outputs: decode terminal output, keep it within bounds, store it whole, and read it page by page."""
 
 import codecs
 import hashlib

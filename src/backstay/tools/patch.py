@@ -1,4 +1,4 @@
-"""Patches as models write them: which files they change and how, and the text of a file after its hunks."""
+"""Read patches as models write them, and apply their hunks to the text of a file. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""ripgrep: found, run within bounds, stopped at once."""
+"""Find ripgrep and run it within bounds of time, memory and output."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The tools `Grep` and `Glob`: what ripgrep finds in files and among their names, within bounds."""
+"""The tools `Grep` and `Glob`: ripgrep searches files and lists their names, within bounds."""
 
 import heapq
 import os

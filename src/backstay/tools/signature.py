@@ -20,7 +20,7 @@ _ABSENT: Final = re.compile(r"Object missing required field `(?P<name>.*?)`")
 _REMEMBERED: Final = 256
 """Signatures that are kept. A session makes some of its tools anew, each by the same `def` as every other session."""
 
-_Look = tuple[object, ...]
+_Key = tuple[object, ...]
 """What decides how a signature is read."""
 _Field = tuple[str, object] | tuple[str, object, object]
 """As `defstruct` takes it: name and type, and a default for what may be left out."""
@@ -94,7 +94,7 @@ class Parameters(Struct, frozen=True):
         return str(_member(found, "type") or "")
 
 
-_known: Final[dict[_Look, Parameters]] = {}
+_known: Final[dict[_Key, Parameters]] = {}
 
 
 def parameters_of(function: Callable[..., object]) -> Parameters:
@@ -102,18 +102,18 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
 
     Functions that come of one `def` and look alike share what was read; nothing of it belongs to one of them.
     """
-    look = _look_of(function)
-    found = None if look is None else _known.get(look)
+    key = _key_of(function)
+    found = None if key is None else _known.get(key)
     if found is None:
         found = _read(function)
-        if look is not None:
-            _known[look] = found
+        if key is not None:
+            _known[key] = found
             if len(_known) > _REMEMBERED:
                 del _known[next(iter(_known))]
     return found
 
 
-def _look_of(function: Callable[..., object]) -> _Look | None:
+def _key_of(function: Callable[..., object]) -> _Key | None:
     """Return what decides how `function` is read; None where that cannot be compared."""
     code = getattr(function, "__code__", None)
     if code is None or vars(function):
@@ -122,7 +122,7 @@ def _look_of(function: Callable[..., object]) -> _Look | None:
     named = getattr(function, "__kwdefaults__", None) or {}
     defaults = (*(getattr(function, "__defaults__", None) or ()), *named.values())
     kinds = tuple(map(type, defaults))
-    look = (
+    key = (
         code,
         function.__module__,
         inspect.ismethod(function),
@@ -133,10 +133,10 @@ def _look_of(function: Callable[..., object]) -> _Look | None:
         kinds,
     )
     try:
-        hash(look)
+        hash(key)
     except TypeError:
         return None
-    return None if any(isinstance(hint, str) for _, hint in hints) else look
+    return None if any(isinstance(hint, str) for _, hint in hints) else key
 
 
 def _read(function: Callable[..., object]) -> Parameters:

@@ -37,7 +37,7 @@ class Planned:
         self._removed: Keepsake | None = None
 
     @property
-    def touched(self) -> bool:
+    def changed(self) -> bool:
         """Return whether it is another file now than before."""
         return self.held.version != self.version
 
@@ -85,7 +85,7 @@ def write_all(files: Sequence[Planned]) -> None:
 def _undo(done: Sequence[Planned], failed: Planned, why: Refused) -> NotApplied:
     restored: list[str] = []
     lost: list[str] = []
-    changed = [*done, *([failed] if failed.touched else [])]  # the disk may fail after the file has its new name
+    changed = [*done, *([failed] if failed.changed else [])]  # the disk may fail after the file has its new name
     for file in reversed(changed):
         try:
             file.put_back()
@@ -160,7 +160,7 @@ def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
         try:
             write_all(list(plan.files.values()))
         finally:
-            plan.versions = [(place, file.held.version) for place, file in plan.files.items() if file.touched]
+            plan.versions = [(place, file.held.version) for place, file in plan.files.items() if file.changed]
 
 
 def _hold(stack: ExitStack, target: FileTarget, *, make: bool) -> Planned:
@@ -178,7 +178,7 @@ class _Plan(Struct):
     files: dict[str, Planned] = field(default_factory=dict)
     versions: list[tuple[str, str]] = field(default_factory=list)
     """The files that were touched, and their versions afterwards."""
-    _said: list[str] = field(default_factory=list)
+    _report: list[str] = field(default_factory=list)
     _room: int = DIFF_LINES
 
     def include(self, section: PatchSection) -> None:
@@ -188,7 +188,7 @@ class _Plan(Struct):
             case "add":
                 self._require_free(section.path)
                 file.content = section.content.encode()
-                self._say(f"Added {self._display(section.path)!r}: {section.content.count(chr(10))} lines.")
+                self._add(f"Added {self._display(section.path)!r}: {section.content.count(chr(10))} lines.")
             case "delete":
                 self._delete(section, file)
             case "update":
@@ -196,7 +196,7 @@ class _Plan(Struct):
 
     def words(self) -> Sequence[str]:
         """Return what was done, file by file."""
-        return self._said
+        return self._report
 
     def _update(self, section: PatchSection, file: Planned) -> None:
         shown = self._display(section.path)
@@ -214,19 +214,19 @@ class _Plan(Struct):
         else:
             file.held.refuse_unwritable()
             file.content = content
-        self._tell_update(section, document.text, text)
+        self._report_update(section, document.text, text)
 
-    def _tell_update(self, section: PatchSection, before: str, after: str) -> None:
+    def _report_update(self, section: PatchSection, before: str, after: str) -> None:
         shown = self._display(section.path)
         moved = f" and moved to {self._display(section.move)!r}" if section.move else ""
         if before == after:
-            self._say(f"Moved {shown!r} to {self._display(section.move)!r}.")
+            self._add(f"Moved {shown!r} to {self._display(section.move)!r}.")
             return
         line, lines = difference(before, after, max(self._room, 1))
         self._room -= lines.count("\n") + 1
         known = self.seen[self.targets[section.path].place]
         stale = f" {HAD_CHANGED}" if known and known != self._file(section.path).version else ""
-        self._say(f"Updated {shown!r} at line {line}{moved}.{stale}\n{lines}")
+        self._add(f"Updated {shown!r} at line {line}{moved}.{stale}\n{lines}")
 
     def _move(self, section: PatchSection, file: Planned, content: bytes) -> None:
         self._require_free(section.move)
@@ -247,7 +247,7 @@ class _Plan(Struct):
                 "changed", f"{shown!r} has changed since you last saw it. Read it again. Nothing was changed."
             )
         file.content = None
-        self._say(f"Removed {shown!r}.")
+        self._add(f"Removed {shown!r}.")
 
     def _present(self, path: str) -> bytes:
         content = self._file(path).content
@@ -275,5 +275,5 @@ class _Plan(Struct):
     def _display(self, path: str) -> str:
         return self.targets[path].shown
 
-    def _say(self, text: str) -> None:
-        self._said.append(text)
+    def _add(self, text: str) -> None:
+        self._report.append(text)

@@ -1,4 +1,4 @@
-"""Bytes as text and back, without losing one of them."""
+"""Decode the bytes of a text file and encode them again without losing one, and number its lines for a model."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What bytes are, by how they begin: images that a model can see, and words for other kinds of files."""
+"""Recognise files by their first bytes: images that a model can see, and descriptions of other binary files."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The text of PDF files, taken out by a process of its own: a hostile file costs some seconds and nothing else."""
+"""Extract the text of PDF files in a process of its own: a hostile file costs some seconds and nothing else."""
 
 import io
 import re

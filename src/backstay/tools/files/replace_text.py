@@ -1,4 +1,4 @@
-"""Replacing exact text: where it stands, and what stands there instead. A model sees and writes LF; the file keeps its line ends."""
+"""Replace exact text in a file. A model sees and writes LF; the file keeps its line ends."""
 
 import difflib
 import re

@@ -1,4 +1,4 @@
-"""Files as the file tools see them: which file a call means, failures in words, versions."""
+"""Which file a call of a file tool means, and failures as a model reads them."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Commands that run beside the conversation: started by `Bash`, read by `BashOutput`, stopped by `KillShell`."""
+"""Commands that run in the background: started by `Bash`, read by `BashOutput`, stopped by `KillShell`."""
 
 import hashlib
 import os
@@ -89,9 +89,9 @@ class BackgroundShells:
         if len(running) >= RUNNING:
             text = f"{RUNNING} commands run in the background already. Stop one with KillShell: {', '.join(running)}."
             return ToolOutput(text=text, failed=True, code="too_many")
-        walls = context.confinement.words if context.confinement is not None else ""
+        confinement = context.confinement.words if context.confinement is not None else ""
         started = start(command, context, self._environment, self._keys)
-        shell = _Shell(self._name(context.call), context.call, command, started, Spool(self._folder), walls)
+        shell = _Shell(self._name(context.call), context.call, command, started, Spool(self._folder), confinement)
         self._shells[shell.id] = shell
         shell.watch(self._on_exit)
         note_start(started, context)
@@ -165,18 +165,20 @@ class BackgroundShells:
 class _Shell:
     """One command in the background. A thread reads what it prints, so that no task has to outlive the call."""
 
-    def __init__(self, name: str, call: str, command: str, started: StartedCommand, spool: Spool, walls: str) -> None:
+    def __init__(
+        self, name: str, call: str, command: str, started: StartedCommand, spool: Spool, confinement: str
+    ) -> None:
         self.id = name
         self.status: int | None = None
         self._call = call
         self.command = command
         self._started = started
         self._spool = spool
-        self._walls = walls
-        self._asked = 0
+        self._confinement = confinement
+        self._read_to = 0
         self._unread = ""
         self._plain = TextDecoder()
-        self._settled = SettledLines()
+        self._lines = SettledLines()
         self._over = anyio.Event()
         self._loop = anyio.lowlevel.current_token()
 
@@ -186,7 +188,7 @@ class _Shell:
         if self.status is None:
             return "still running"
         code, words = ending(self.status)
-        return f"{words} [{self._walls}]" if code and self._walls else words or "exit 0"
+        return f"{words} [{self._confinement}]" if code and self._confinement else words or "exit 0"
 
     def watch(self, on_exit: OnExit | None) -> None:
         """Begin to read."""
@@ -194,9 +196,9 @@ class _Shell:
 
     def take(self) -> str:
         """Return what it printed since this was last called."""
-        raw, self._asked = self._spool.read(self._asked)
+        raw, self._read_to = self._spool.read(self._read_to)
         before = self._plain.replaced
-        text = self._unread + self._settled.add(self._plain.add(raw, final=self.status is not None), final=True)
+        text = self._unread + self._lines.add(self._plain.add(raw, final=self.status is not None), final=True)
         self._unread = ""
         count = self._plain.replaced - before
         return f"{text}\n[{count} bytes that are not text are shown as \ufffd]\n" if count else text
@@ -230,7 +232,7 @@ class _Shell:
             if descriptor is not None:
                 os.close(descriptor)
         with suppress(RuntimeError):  # the loop has ended, and the session with it
-            anyio.from_thread.run_sync(self._tell, process.returncode, on_exit, token=self._loop)
+            anyio.from_thread.run_sync(self._report_end, process.returncode, on_exit, token=self._loop)
 
     def _read(self, output: int, descriptor: int | None) -> None:
         """Take what it prints until it has ended; what it left in the background is read a moment longer."""
@@ -263,7 +265,7 @@ class _Shell:
                 self._spool.add(piece)
                 left -= len(piece)
 
-    def _tell(self, status: int, on_exit: OnExit | None) -> None:
+    def _report_end(self, status: int, on_exit: OnExit | None) -> None:
         self.status = status
         self._over.set()
         if on_exit is not None:

@@ -94,7 +94,7 @@ class _Run:
         self._context = context
         self._spool = spool
         self._plain = TextDecoder()
-        self._settled = SettledLines()
+        self._lines = SettledLines()
         self._output = BoundedText()
         self._live = LiveText(context.show)
         self._drained = anyio.Event()
@@ -159,7 +159,7 @@ class _Run:
         text = self._plain.add(piece, final=final)
         if text:
             self._live.add(text, anyio.current_time())
-        if settled := self._settled.add(text, final=final):
+        if settled := self._lines.add(text, final=final):
             self._output.add(settled)
 
     def _report(self, output: str, timeout_ms: int | None, left: tuple[int, ...]) -> ToolOutput:

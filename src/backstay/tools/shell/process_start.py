@@ -1,4 +1,4 @@
-"""Shell commands: how they start, and how they ended."""
+"""Start shell commands, and describe how they ended."""
 
 import os
 import shutil

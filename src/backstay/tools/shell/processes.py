@@ -63,7 +63,7 @@ class Process(Struct, frozen=True):
     """In clock ticks since boot: tells a reused pid."""
 
 
-def look_at(pid: int) -> Process | None:
+def read_process(pid: int) -> Process | None:
     """Read what `/proc` says of the process `pid`, dead or alive; None when it is gone or the system does not say."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     if not fields:
@@ -73,7 +73,7 @@ def look_at(pid: int) -> Process | None:
 
 def start_time(pid: int) -> int:
     """Return when `pid` started, in clock ticks since boot; 0 where the system does not say."""
-    found = look_at(pid)
+    found = read_process(pid)
     return found.started if found else 0
 
 
@@ -126,7 +126,7 @@ def members(group: int, run: str = "") -> tuple[int, ...]:
     """List the living processes of a group, those of its session in another group, and those that carry the word `run`."""
     if not _PROC.joinpath("self").exists():
         return (group,) if group > 1 and _answers(group) else ()
-    found = (look_at(pid) for pid in _everybody())
+    found = (read_process(pid) for pid in _everybody())
     living = (each for each in found if each and not each.dead)
     return tuple(
         each.pid
@@ -208,7 +208,7 @@ def is_left_running(group: int, boot: str, started: int, call: str) -> bool:
     if group <= 1 or group in (os.getpgrp(), os.getsid(0)) or boot != boot_id():
         return False
     living = members(group)
-    leader = look_at(group)
+    leader = read_process(group)
     if leader is not None:
         return bool(living) and leader.started == started
     return any(_carries(pid, call) for pid in living)
@@ -260,7 +260,7 @@ def _signal(group: int, run: str, number: int) -> tuple[int, ...]:
     found = members(group, run)
     if number == 0:
         return found
-    outside = [pid for pid in found if (each := look_at(pid)) is not None and each.group != group]
+    outside = [pid for pid in found if (each := read_process(pid)) is not None and each.group != group]
     if group > 1:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
@@ -279,7 +279,7 @@ def _groups_of(calls: Collection[str]) -> set[int]:
         return set()
     mark = b"\0" + CALL_VARIABLE.encode()
     carriers = ((pid, told) for pid in _everybody() if mark in (told := _variables(pid)))
-    found = (look_at(pid) for pid, told in carriers if not set(told.split(b"\0")).isdisjoint(wanted))
+    found = (read_process(pid) for pid, told in carriers if not set(told.split(b"\0")).isdisjoint(wanted))
     groups = {each.group for each in found if each and not each.dead}
     return groups - {os.getpgrp(), os.getsid(0)}
 

@@ -1,4 +1,4 @@
-"""The whole output of a program as bytes: in memory while it is short, then in a file without a name, never beyond a limit."""
+"""Keep the output of a program as bytes: in memory while it is short, then in a file without a name, never beyond a limit."""
 
 import os
 import tempfile

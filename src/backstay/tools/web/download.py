@@ -1,4 +1,4 @@
-"""One page fetched: where it may come from, how far redirects are followed, and what each failure is called."""
+"""Fetch one page: check its address, follow redirects within one host, and name each failure."""
 
 import socket
 import ssl
@@ -153,7 +153,7 @@ def _explain_status(response: httpx.Response, body: bytes) -> Unfetched:
     words = (
         f"{response.url} answered {status}{' ' + reason if reason else ''}.{_HINTS.get(status, '')}{_later(response)}"
     )
-    return Unfetched("status", words, said=explanation(response.headers.get("content-type", ""), body))
+    return Unfetched("status", words, answer=explanation(response.headers.get("content-type", ""), body))
 
 
 _HINTS: Final = {

@@ -55,7 +55,7 @@ def make_web_fetch(
                 return ToolOutput(text=page, code="redirect")
             return await _show_page(page, offset, prompt, summarise)
         except Unfetched as exc:
-            said = f" {WARNING}\n{frame('web_page', exc.said)}" if exc.said else ""
+            said = f" {WARNING}\n{frame('web_page', exc.answer)}" if exc.answer else ""
             return ToolOutput(text=f"{exc}{said}", failed=True, code=exc.code)
 
     return web_fetch

@@ -1,4 +1,4 @@
-"""HTML as Markdown that a model can read: what a page says, without what it runs, hides, or repeats on every page."""
+"""Convert HTML to Markdown for a model: the text of a page, without scripts, hidden parts and navigation."""
 
 import contextlib
 import itertools

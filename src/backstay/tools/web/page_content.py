@@ -1,4 +1,4 @@
-"""What a page's bytes say: HTML as Markdown, JSON in order, PDF as text, pictures as pictures."""
+"""Read the bytes of a page: HTML as Markdown, JSON indented, PDF as text, pictures as pictures."""
 
 import codecs
 import re

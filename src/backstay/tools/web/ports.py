@@ -56,8 +56,8 @@ class SearchEngine(Protocol):
 class Unfetched(Exception):
     """Something of the web could not be had; `code` says why in one word, the message in words for the model."""
 
-    def __init__(self, code: str, message: str, *, said: str = "") -> None:
+    def __init__(self, code: str, message: str, *, answer: str = "") -> None:
         super().__init__(message)
         self.code = code
-        self.said = said
+        self.answer = answer
         """What the server had to say about it."""
