@@ -43,6 +43,8 @@ LAYERS: Final = (
     ("demo/*", 7),
     ("__main__.py", 7),
     ("__init__.py", 7),
+    ("testing/permission_cases.py", 7),
+    ("testing/recorded_answers.py", 7),
     ("testing/*", 8),
 )
 """Files of the package and their layers; the first that fits counts. What `is_pure` names is layer 2, but for `vocab`."""

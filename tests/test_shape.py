@@ -40,13 +40,11 @@ PARTICIPLES_LEFT: Final = dict(
     for line in """
     catalog 5
 
-    cli 49
+    cli 1
 
     commands 3
 
-    config 48
-
-    demo 1
+    config 49
 
     export 29
 
@@ -56,7 +54,7 @@ PARTICIPLES_LEFT: Final = dict(
 
     plugins 1
 
-    providers 55
+    providers 54
 
     secrets 2
 

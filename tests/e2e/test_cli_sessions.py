@@ -267,9 +267,9 @@ def test_what_is_exported_is_for_the_person_alone(door: Door) -> None:
 
 
 @pytest.mark.parametrize("command", ["delete", "prune"])
-def test_the_help_says_that_nobody_is_asked_without_a_terminal(door: Door, command: str) -> None:
+def test_the_help_says_that_there_is_no_question_without_a_terminal(door: Door, command: str) -> None:
     shown = " ".join(door.run("sessions", command, "--help").out.split())
 
     assert (
-        "On a terminal you are asked first. Without one, as in a script, nobody is asked and they are deleted" in shown
+        "On a terminal you are asked first. Without one, as in a script, they are deleted without a question" in shown
     )

@@ -5,11 +5,11 @@ import sqlite3
 from contextlib import closing
 from typing import get_args
 
+import click
 import pytest
 
-from backstay.cli import flags
 from backstay.cli.prompt import split_rules
-from backstay.cli.root import run
+from backstay.cli.root import COMMANDS, FORMATS, MODES, root, run
 from backstay.headless.formats import FormatName
 from backstay.version import VERSION
 from backstay.vocab import specs
@@ -186,9 +186,19 @@ def test_the_version_and_the_help_say_what_there_is(door: Door) -> None:
     assert (alone.code, "prompt is empty" in alone.err) == (2, True)
 
 
+def test_the_help_of_each_command_begins_with_its_line_in_the_help_of_all() -> None:
+    ctx = click.Context(root)
+    loaded = {name: root.get_command(ctx, name) for name in COMMANDS}
+
+    assert {
+        name: " ".join((found.help or "").split())[: len(COMMANDS[name])] for name, found in loaded.items() if found
+    } == COMMANDS
+    assert list(COMMANDS) == sorted(COMMANDS)
+
+
 def test_the_choices_of_the_flags_are_those_of_the_program() -> None:
-    assert flags.MODES == specs.MODES
-    assert get_args(FormatName) == flags.FORMATS
+    assert MODES == specs.MODES
+    assert get_args(FormatName) == FORMATS
 
 
 def test_a_list_of_rules_is_split_outside_parentheses() -> None:

@@ -94,7 +94,7 @@ def test_one_value_is_explained_for_people_and_programs(door: Door) -> None:
             "reason": "",
         },
     ]
-    assert door.run("config", "show", "--why", "chat").out.startswith("Nobody says anything about chat")
+    assert door.run("config", "show", "--why", "chat").out.startswith("No file says anything about chat")
     wrong = door.run("config", "show", "--why", "retrys")
     assert (wrong.code, "Did you mean 'retries'?" in wrong.err) == (1, True)
 

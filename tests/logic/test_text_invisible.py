@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from backstay.cli.output import escape_terminal
+from backstay.cli.output import escape_line
 from backstay.headless.run import check_name
 from backstay.logic.text import (
     HIDDEN,
@@ -90,7 +90,7 @@ CLEANING: dict[str, Callable[[str], str]] = {
     "memory": lambda text: window(text.encode("utf-8", "replace")).text,
 }
 SHOWING: dict[str, Callable[[str], str]] = {
-    "the command line": escape_terminal,
+    "the command line": escape_line,
     "an export": show_lines,
 }
 

@@ -5,10 +5,10 @@ from typing import Literal
 
 import msgspec
 
-from backstay.cli.permission_cases import DescribedFiles
 from backstay.hooks.merge import HookVerdict
 from backstay.permissions import Call, Verdict, fingerprint, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
+from backstay.testing.permission_cases import DescribedFiles
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import FsScope, Mode, Taint, ToolSpec
 

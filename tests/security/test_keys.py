@@ -11,8 +11,8 @@ import anyio.abc
 import pytest
 
 from backstay import open_session, open_store
-from backstay.cli.location import StoreLocation
-from backstay.cli.secret_actions import known_values
+from backstay.cli.options import StoreLocation
+from backstay.cli.secrets import find_known_values
 from backstay.config.layers import read_layers
 from backstay.config.secret import collect_keys
 from backstay.logic.secrets.redact import Redactor
@@ -97,7 +97,7 @@ async def test_the_key_of_a_store_that_is_in_a_file_is_a_known_value(
 
     assert "[REDACTED]" in log
     assert "zebra" not in log
-    assert "zebra stripe of the long valley" in await known_values(StoreLocation(store=None if usual else url))
+    assert "zebra stripe of the long valley" in await find_known_values(StoreLocation(store=None if usual else url))
 
 
 async def test_sec_h2_no_key_of_a_profile_reaches_a_hook(house: Path, tmp_path: Path) -> None:

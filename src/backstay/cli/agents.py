@@ -1,15 +1,14 @@
-"""`backstay agents`: to whom work can be handed, and what each is told."""
-
-from typing import TYPE_CHECKING
+"""`backstay agents`: list and show the agents that work can be handed to."""
 
 import click
+import msgspec
 
 from backstay.cli import output
-from backstay.cli.location import StoreLocation, placed
-from backstay.cli.skills import SHOWN, as_json, look, tell_problems, trust
-
-if TYPE_CHECKING:
-    from backstay.skills.agents import AgentDefinition
+from backstay.cli.options import StoreLocation, as_json, trust, with_location
+from backstay.cli.skills import MAX_DESCRIPTION, find_extensions, print_problems
+from backstay.logic.text import show_invisible
+from backstay.skills.agents import AgentDefinition
+from backstay.skills.scan import named
 
 
 @click.group("agents")
@@ -25,19 +24,17 @@ def command() -> None:
 @command.command("list")
 @trust
 @as_json
-@placed
-def list_agents(place: StoreLocation, trust: bool, as_json: bool) -> int:
-    """List the agents that count here, built in or of your own, those that others hide, and what is wrong with files.
+@with_location
+def list_agents(location: StoreLocation, trust: bool, as_json: bool) -> int:
+    """List the agents in force here, built in or of your own, those that others hide, and what is wrong with their files.
 
     \b
     backstay agents list --json
     """
-    from backstay.skills.agents import AgentDefinition
-
-    found = look(place, trust=trust)
+    found = find_extensions(location, trust=trust)
     hidden = [each for each in found.shadowed if isinstance(each, AgentDefinition)]
     if as_json:
-        output.say_json(
+        output.print_json(
             {
                 "agents": [_object(each) for each in found.agents],
                 "shadowed": [_object(each) for each in hidden],
@@ -45,8 +42,8 @@ def list_agents(place: StoreLocation, trust: bool, as_json: bool) -> int:
             }
         )
         return 0
-    output.say_table(("name", "from", "model", "tools", "description"), [_row(each) for each in found.agents])
-    tell_problems(found.problems)
+    output.print_table(("name", "from", "model", "tools", "description"), [_row(each) for each in found.agents])
+    print_problems(found.problems)
     return 0
 
 
@@ -54,40 +51,36 @@ def list_agents(place: StoreLocation, trust: bool, as_json: bool) -> int:
 @click.argument("name")
 @trust
 @as_json
-@placed
-def show(place: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
-    """Show the agent NAME: who may use what, and its instructions.
+@with_location
+def show(location: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
+    """Show the agent NAME: its tools, its model and its instructions.
 
     \b
     backstay agents show Explore --json
     """
-    from backstay.skills.scan import named
-
-    agent = named(name, look(place, trust=trust).agents, "agent", "backstay agents list")
+    agent = named(name, find_extensions(location, trust=trust).agents, "agent", "backstay agents list")
     content = _object(agent)
     if as_json:
-        output.say_json(content)
+        output.print_json(content)
         return 0
     text = content.pop("system_prompt")
     for key, value in content.items():
         if value not in ("", None, [], ()):
             words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-            output.say(f"{key}: {output.escape_terminal(words)}")
-    output.say("")
-    output.say(output.escape_terminal(str(text), keep="\n\t"))
+            output.print_line(f"{key}: {output.escape_line(words)}")
+    output.print_line("")
+    output.print_line(show_invisible(str(text)))
     return 0
 
 
-def _object(agent: "AgentDefinition") -> dict[str, object]:
-    import msgspec
-
+def _object(agent: AgentDefinition) -> dict[str, object]:
     return msgspec.structs.asdict(agent)
 
 
-def _row(agent: "AgentDefinition") -> tuple[str, ...]:
+def _row(agent: AgentDefinition) -> tuple[str, ...]:
     where = agent.source if agent.trusted else f"{agent.source} (not trusted)"
     tools = "all" if agent.tools is None else ", ".join(agent.tools) or "none"
     if agent.disallowed_tools:
         tools += f" but {', '.join(agent.disallowed_tools)}"
     text = " ".join(agent.description.split())
-    return agent.name, where, agent.model or "as the session", tools[:SHOWN], text[:SHOWN]
+    return agent.name, where, agent.model or "as the session", tools[:MAX_DESCRIPTION], text[:MAX_DESCRIPTION]

@@ -1,42 +1,55 @@
 """`backstay doctor`: what is active here, what is not, and what to do about it.
 
-Each check is a function that looks at one thing and yields findings. To say more, write one and add it to `CHECKS`.
+Each check is a function that looks at one thing and yields findings. To add one, write it and add it to `CHECKS`.
 """
 
 import functools
+import getpass
 import os
 import platform
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import anyio
 import click
 
 from backstay.cli import doctor_project, output
 from backstay.cli.doctor_project import Check, Finding, Here, Level
-from backstay.cli.location import StoreLocation, placed
-
-if TYPE_CHECKING:
-    from backstay.ports import EventStore
-    from backstay.vocab.specs import FsScope
+from backstay.cli.options import StoreLocation, with_location
+from backstay.config.former_name import FORMER, FormerItem, MoveReport, find_former, move_former
+from backstay.config.locations import config_dir
+from backstay.config.model_finder import choose
+from backstay.ports import EventStore, SessionQuery
+from backstay.providers.registry import PROVIDERS
+from backstay.sandbox.folders import data_dir, outside, project_root
+from backstay.sandbox.probe import probe
+from backstay.system.installation import hint_package
+from backstay.tools.ripgrep import NoRipgrep, find_ripgrep
+from backstay.vocab.env_keys import PREFIX
+from backstay.vocab.errors import BackstayError, UserError
+from backstay.vocab.specs import FsScope
 
 _MARKS: Final = {"ok": " ", "note": "-", "attention": "!"}
 _SHOWN: Final = 10
 """Lines of one section that a person is shown."""
 _CHECK_S: Final = 2.0
-"""How long looking through a store may take."""
+"""Seconds that checking the pages of a store may take."""
 
 
 @click.command("doctor")
 @click.option("--servers", is_flag=True, help="Start the MCP servers for a moment, to see whether they answer.")
 @click.option("--move-from", "former", metavar="NAME", help="Move what is kept under the former name of Backstay.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all details.")
-@placed
-def command(place: StoreLocation, servers: bool, former: str | None, as_json: bool) -> int:
+@with_location
+def command(location: StoreLocation, servers: bool, former: str | None, as_json: bool) -> int:
     """Say what is active here: folders, store, confinement, programs, models, and what the repository keeps for agents.
 
     The exit code is 0 when all is well, and 1 when something needs attention.
@@ -45,32 +58,28 @@ def command(place: StoreLocation, servers: bool, former: str | None, as_json: bo
     backstay doctor
     backstay doctor --servers --json
     """
-    here = Here(place, Path(place.cwd or ".").absolute(), servers)
+    here = Here(location, location.folder.absolute(), servers)
     if former is not None:
-        from backstay.cli.move_former import move
-
-        return move(former, here, as_json=as_json)
-    told: set[str] = set()
-    found = [(name, tuple(_looked(check, here, told))) for name, check in CHECKS]
+        return _move(former, here, as_json=as_json)
+    reported: set[str] = set()
+    found = [(name, tuple(_run_check(check, here, reported))) for name, check in CHECKS]
     well = not any(each.level == "attention" for _, findings in found for each in findings)
     if as_json:
         sections = [{"name": name, "findings": [_object(each) for each in findings]} for name, findings in found]
-        output.say_json({"ok": well, "sections": sections})
+        output.print_json({"ok": well, "sections": sections})
     else:
         _show(found, well=well)
     return 0 if well else output.COULD_NOT
 
 
-def _looked(check: Check, here: Here, told: set[str]) -> Iterator[Finding]:
-    """What a check finds; one that cannot look has found something, too. `told` are the reasons that were said before."""
-    from backstay.vocab.errors import BackstayError
-
+def _run_check(check: Check, here: Here, reported: set[str]) -> Iterator[Finding]:
+    """Yield the findings of a check; that it cannot run is a finding, too, in full only once for each reason in `reported`."""
     try:
         yield from check(here)
     except (BackstayError, OSError) as exc:
         words = str(exc)
-        yield Finding("not known, for the same reason", "note") if words in told else Finding(words, "attention")
-        told.add(words)
+        yield Finding("not known, for the same reason", "note") if words in reported else Finding(words, "attention")
+        reported.add(words)
 
 
 def _object(finding: Finding) -> dict[str, object]:
@@ -81,33 +90,30 @@ def _object(finding: Finding) -> dict[str, object]:
 def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> None:
     for name, findings in found:
         if findings:
-            output.say(name)
+            output.print_line(name)
         for each in findings[:_SHOWN]:
-            output.say(f"  {_MARKS[each.level]} {output.escape_terminal(each.text)}")
+            output.print_line(f"  {_MARKS[each.level]} {output.escape_line(each.text)}")
             if each.todo:
-                output.say(f"      {output.escape_terminal(each.todo)}")
+                output.print_line(f"      {output.escape_line(each.todo)}")
         if len(findings) > _SHOWN:
             level = _MARKS["attention" if any(each.level == "attention" for each in findings[_SHOWN:]) else "ok"]
-            output.say(f"  {level} and {len(findings) - _SHOWN} more: backstay doctor --json")
-    output.say("")
-    output.say("All is well." if well else "Something needs attention: see the lines that begin with `!`.")
+            output.print_line(f"  {level} and {len(findings) - _SHOWN} more: backstay doctor --json")
+    output.print_line("")
+    output.print_line("All is well." if well else "Something needs attention: see the lines that begin with `!`.")
 
 
 # --- the program and its folders -------------------------------------------------------------------------------------------------
 
 
 def check_program(here: Here) -> Iterator[Finding]:
-    """The version, and what it runs on."""
+    """Report the version, and what it runs on."""
     yield Finding(f"backstay {output.full_version()}, Python {platform.python_version()} ({sys.executable})")
     yield Finding(f"{platform.system()} {platform.release()} on {platform.machine()}, as {_who()}")
     yield Finding(f"working folder {str(here.cwd)!r}")
 
 
 def check_folders(here: Here) -> Iterator[Finding]:
-    """Where sessions and settings are, and who else can read them."""
-    from backstay.config.locations import config_dir
-    from backstay.sandbox.folders import data_dir
-
+    """Report where sessions and settings are, and whether others can read them."""
     for name, folder in (("data", data_dir()), ("settings", config_dir())):
         try:
             mode = stat.S_IMODE(folder.stat().st_mode)
@@ -126,16 +132,12 @@ def check_folders(here: Here) -> Iterator[Finding]:
 
 
 def check_former_name(here: Here) -> Iterator[Finding]:
-    """What is still kept under the former name of Backstay, and what to type."""
-    from backstay.config.former_name import find_former
-
-    for item in find_former(here.cwd, store=here.place.path):
+    """Report what is still kept under the former name of Backstay, and what to type."""
+    for item in find_former(here.cwd, store=here.location.path):
         yield Finding(f"{item.kind}: {item.what}", "note" if item.kind == "setting" else "attention", item.todo)
 
 
 def _who() -> str:
-    import getpass
-
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -146,41 +148,33 @@ def _who() -> str:
 
 
 def check_store(here: Here) -> Iterator[Finding]:
-    """Whether the store opens and its pages fit together."""
-    import anyio
-
-    url = here.place.url
+    """Report whether the store opens and its pages are sound."""
+    url = here.location.url
     path = Path(url.partition("://")[2].partition("?")[0]) if url.startswith("sqlite:") else None
-    if here.place.store is None and path is not None and not path.exists():
+    if here.location.store is None and path is not None and not path.exists():
         yield Finding(f"{url}: not there yet; the first session makes it")
         return
-    count, busy, opened = anyio.run(_opened, here.place)
+    count, busy, opened = anyio.run(_open_store, here.location)
     yield Finding(f"{url}: opens; {count} session{'' if count == 1 else 's'}{busy}")
     if opened.startswith("sqlcipher:"):
         yield Finding("it is encrypted")
     elif path is not None and url.startswith("sqlite:"):
-        yield _pages(path)
+        yield _check_pages(path)
 
 
-async def _opened(place: StoreLocation) -> tuple[int, str, str]:
-    from backstay.ports import SessionQuery
-
-    async with place.opened(read_only=True) as store:
+async def _open_store(location: StoreLocation) -> tuple[int, str, str]:
+    async with location.open(read_only=True) as store:
         metas = await store.list(SessionQuery(limit=None))
         turns = await _open_turns(store, [meta.id for meta in metas if meta.open_turn][:5])
         return len(metas), turns, store.url
 
 
-async def _open_turns(store: "EventStore", sessions: list[str]) -> str:
+async def _open_turns(store: EventStore, sessions: list[str]) -> str:
     idle = [each for each in sessions if await store.holder(each) is None]
     return f"; an open turn nobody works on in {', '.join(idle)} (backstay -r ID --finish)" if idle else ""
 
 
-def _pages(path: Path) -> Finding:
-    import sqlite3
-    import time
-    from contextlib import closing
-
+def _check_pages(path: Path) -> Finding:
     end = time.monotonic() + _CHECK_S
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
@@ -203,39 +197,31 @@ def _pages(path: Path) -> Finding:
 
 
 def check_confinement(here: Here) -> Iterator[Finding]:
-    """Which walls stand around programs, tried now, for each scope."""
+    """Try what confines programs in each scope, and report it."""
     scopes: tuple[FsScope, ...] = ("sandboxed", "project")
     for scope in scopes:
-        yield from _walls(scope)
+        yield from _confinement(scope)
     yield Finding("full: no walls, by its name")
 
 
-def _walls(scope: "FsScope") -> Iterator[Finding]:
-    from backstay.sandbox.probe import probe
-
+def _confinement(scope: FsScope) -> Iterator[Finding]:
     report = probe(scope, fresh=True)
     if not report.available:
         todo = "Sessions that ask for this scope by name do not start. Install bubblewrap, or use --scope full where nothing can be lost."
         yield Finding(f"{scope}: nothing confines programs here. {report.why}", "attention", todo)
         return
-    yield Finding(f"{scope}: {report.backend}; closed: {_listed(report.kept)}")
+    yield Finding(f"{scope}: {report.backend}; closed: {'; '.join(report.kept)}")
     if report.open:
-        yield Finding(f"{scope}: open: {_listed(report.open)}", "note" if scope == "sandboxed" else "ok")
+        yield Finding(f"{scope}: open: {'; '.join(report.open)}", "note" if scope == "sandboxed" else "ok")
     if report.why:
         yield Finding(f"{scope}: {report.why}", "note")
-
-
-def _listed(words: Iterable[str]) -> str:
-    return "; ".join(words)
 
 
 # --- programs and models ---------------------------------------------------------------------------------------------------------
 
 
 def check_programs(here: Here) -> Iterator[Finding]:
-    """The programs and parts that tools need."""
-    from backstay.sandbox.folders import outside, project_root
-
+    """Report the programs and libraries that tools need."""
     find = functools.partial(outside, root=project_root(here.cwd))
     yield _program("bash", find("bash"), "Commands run in /bin/sh until then. Install bash.")
     yield _ripgrep(here)
@@ -256,9 +242,6 @@ def check_programs(here: Here) -> Iterator[Finding]:
 
 
 def _ripgrep(here: Here) -> Finding:
-    from backstay.system.installation import hint_package
-    from backstay.tools.ripgrep import NoRipgrep, find_ripgrep
-
     try:
         found: str | None = find_ripgrep(str(here.cwd))
     except NoRipgrep:
@@ -280,27 +263,21 @@ def _program(name: str, path: str | None, todo: str, *, level: Level = "attentio
 
 
 def check_models(here: Here) -> Iterator[Finding]:
-    """Whose keys are there: the names of the variables, never what they hold."""
-    from backstay.providers.registry import PROVIDERS
-    from backstay.vocab.env_keys import PREFIX
-
+    """Report which keys are set: the names of the variables, never their values."""
     known = dict.fromkeys(key for provider in PROVIDERS.values() for key in provider.keys)
-    there = [name for name in known if os.environ.get(name, "").strip()]
-    there += sorted(name for name in os.environ if name.startswith(PREFIX))
-    if there:
-        yield Finding(f"keys: {', '.join(there)}")
+    keys = [name for name in known if os.environ.get(name, "").strip()]
+    keys += sorted(name for name in os.environ if name.startswith(PREFIX))
+    if keys:
+        yield Finding(f"keys: {', '.join(keys)}")
     else:
         yield Finding("no provider's key is set", "note", f"Set one of {', '.join(known)}, or use --model local")
     yield from _profiles(here)
 
 
 def _profiles(here: Here) -> Iterator[Finding]:
-    from backstay.config.model_finder import choose
-    from backstay.vocab.errors import UserError
-
     try:
         settings = here.layered.settings
-    except UserError:  # the section about settings says so
+    except UserError:  # the section about settings reports it
         return
     chosen = choose(settings)
     if chosen is not None:
@@ -315,7 +292,7 @@ def _profiles(here: Here) -> Iterator[Finding]:
 
 
 def check_terminal(here: Here) -> Iterator[Finding]:
-    """What the terminal can show."""
+    """Report what the terminal can show."""
     if not sys.stdout.isatty():
         yield Finding("standard output is no terminal")
         return
@@ -337,4 +314,42 @@ CHECKS: Final[list[tuple[str, Check]]] = [
     *doctor_project.CHECKS,
     ("terminal", check_terminal),
 ]
-"""What is looked at, in order."""
+"""The checks, in order."""
+
+
+# --- --move-from -----------------------------------------------------------------------------------------------------------------
+
+
+def _move(name: str, here: Here, *, as_json: bool) -> int:
+    """Move what is kept under the former `name`; return 1 when something was in the way."""
+    if name.lower() != FORMER:
+        raise UserError(f"Backstay was never called {name!r}. Type: backstay doctor --move-from {FORMER}")
+    report = move_former(here.cwd, store=here.location.path)
+    if as_json:
+        items = {"moved": report.moved, "left": report.left}
+        output.print_json(
+            {**{key: [_item(each) for each in found] for key, found in items.items()}, "blocked": report.blocked}
+        )
+    else:
+        for line in _lines(report):
+            output.print_line(output.escape_line(line))
+    return output.COULD_NOT if report.blocked else output.DONE
+
+
+def _item(item: FormerItem) -> dict[str, str | None]:
+    return {"kind": item.kind, "what": item.what, "todo": item.todo, "into": item.into or None}
+
+
+def _lines(report: MoveReport) -> Iterator[str]:
+    for item in report.moved:
+        yield f"moved {item.kind}: {item.what} -> {item.into}"
+        if item.kind == "project":
+            yield "  If git tracks it, commit the new name. Grants and pins hold for the paths that they name; what was"
+            yield "  trusted in this folder must be trusted once more: backstay trust"
+    for words in report.blocked:
+        yield f"not moved: {words}"
+    for item in report.left:
+        if not item.into:
+            yield f"yours to change: {item.what}. {item.todo}"
+    if not (report.moved or report.left or report.blocked):
+        yield f"Nothing is left under the name {FORMER}."

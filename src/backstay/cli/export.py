@@ -1,30 +1,24 @@
-"""`backstay export`: a session as a document."""
+"""`backstay export`: write a session as a document."""
 
-import functools
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import click
 
-from backstay.cli.location import StoreLocation, placed
+from backstay.cli.options import StoreLocation, with_location
+from backstay.cli.output import print_line, warn
+from backstay.cli.secrets import redactor_of
+from backstay.export.files import ENDINGS, Format, format_of, write_pieces
+from backstay.export.formats import export, note_export
+from backstay.headless.run import find
 from backstay.logic.text import show_invisible
+from backstay.system.machine import SystemClock
+from backstay.vocab.errors import UserError
 
-if TYPE_CHECKING:
-    from backstay.export.files import Format
-
-FORMATS: Final = ("workflow", "json", "markdown", "html")
-NAMES: "Final[dict[str, Format]]" = {
-    "workflow": "workflow",
-    "yaml": "workflow",
-    "yml": "workflow",
-    "json": "json",
-    "markdown": "markdown",
-    "md": "markdown",
-    "html": "html",
-    "htm": "html",
-}
-"""What `--format` takes, and what it means."""
+NAMES: Final[dict[str, Format]] = {"workflow": "workflow", **{ending[1:]: kind for ending, kind in ENDINGS.items()}}
+"""The values of `--format`: the formats and the endings of their files."""
 
 
 @click.command("export")
@@ -40,36 +34,20 @@ NAMES: "Final[dict[str, Format]]" = {
     "--format",
     "kind",
     type=click.Choice(tuple(NAMES)),
-    metavar=f"[{'|'.join(FORMATS)}]",
+    metavar=f"[{'|'.join(dict.fromkeys(NAMES.values()))}]",
     help="What to write; by the file's ending when left out.",
 )
-@placed
-def command(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
+@with_location
+async def command(location: StoreLocation, session: str, output: Path, kind: str | None) -> int:
     """Write a session to a file that only you can read.
 
     The conversation as people read it (.md, .html), a workflow scaffold (.yaml), or the record of the session (.json),
     each without secrets. The pages for people show the current path, shorten long results and name media; an HTML
     page is one file, without scripts and without anything from outside.
     """
-    import anyio
+    chosen = _choose_format(output, kind)
 
-    code: int = anyio.run(functools.partial(_export, place, **given))
-    return code
-
-
-async def _export(place: StoreLocation, *, session: str, output: Path, kind: str | None) -> int:
-    from collections.abc import Iterable
-
-    from backstay.cli.output import say, warn
-    from backstay.cli.secret_actions import redactor_of
-    from backstay.export.files import write_pieces
-    from backstay.export.formats import export, note_export
-    from backstay.headless.run import find
-    from backstay.system.machine import SystemClock
-
-    chosen = _chosen(output, kind)
-
-    def take(pieces: Iterable[str]) -> None:
+    def write(pieces: Iterable[str]) -> None:
         if str(output) != "-":
             write_pieces(output, pieces)
             return
@@ -77,21 +55,18 @@ async def _export(place: StoreLocation, *, session: str, output: Path, kind: str
             sys.stdout.buffer.write((show_invisible(piece) if sys.stdout.isatty() else piece).encode())
         sys.stdout.buffer.flush()
 
-    redactor = await redactor_of(place)
-    async with place.opened() as store:
+    redactor = await redactor_of(location)
+    async with location.open() as store:
         meta = await find(store, session, warn)
-        made, size = await export(store, meta.id, chosen, take, redactor)
+        made, size = await export(store, meta.id, chosen, write, redactor)
         if why := await note_export(store, meta.id, made, clock=SystemClock()):
             warn(f"{why}. So the log of {meta.id!r} does not mention this export, which is whole.")
     if str(output) != "-":
-        say(f"{output}: {size:,} bytes of {chosen}")
+        print_line(f"{output}: {size:,} bytes of {chosen}")
     return 0
 
 
-def _chosen(output: Path, kind: str | None) -> "Format":
-    from backstay.export.files import format_of
-    from backstay.vocab.errors import UserError
-
+def _choose_format(output: Path, kind: str | None) -> Format:
     try:
         return NAMES[kind] if kind else format_of(output)
     except UserError as exc:

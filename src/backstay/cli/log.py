@@ -1,17 +1,44 @@
-"""`backstay log`: the log of one session, as it is and as it grows."""
+"""`backstay log`: show, follow, check, export, import and repair the log of one session."""
 
-import functools
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
+import anyio
 import click
 
-from backstay.cli.location import StoreLocation, placed
+from backstay.catalog import sessions
+from backstay.catalog.load import PagedLog, pages, replay_pieces, with_log
+from backstay.cli.log_lines import Follower, one_line
+from backstay.cli.log_validate import check_session
+from backstay.cli.options import StoreLocation, as_json, with_location
+from backstay.cli.output import COULD_NOT, escape_line, print_json, print_line, print_outcome, print_pieces, warn
+from backstay.cli.secrets import redactor_of
+from backstay.config.person import require_person
+from backstay.export.diagnostic.check import check, in_words
+from backstay.export.diagnostic.export import json_lines, material_of, write_diagnostic
+from backstay.export.diagnostic.payloads import Resolver
+from backstay.export.diagnostic.trace import read_diagnostic
+from backstay.export.files import write_pieces
+from backstay.export.log_file import folder_lines, log_lines
+from backstay.export.log_file import import_log as make_session
+from backstay.headless.formats import clean_item, clean_line
+from backstay.headless.run import check_name, find, find_one
+from backstay.logic.secrets.redact import Redactor
+from backstay.logic.text import pluralise
+from backstay.ports import SessionQuery
+from backstay.system.machine import SystemClock
+from backstay.vocab.events import Renamed, StoreChanged
+from backstay.vocab.specs import Trouble
+from backstay.wire.stream import Item
+from backstay.wire.stream import line as stream_line
 
 lines_as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object a line, as the stream has it."
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 seq = click.IntRange(min=0)
 
 
@@ -25,50 +52,80 @@ def command() -> None:
 @click.option("--after", type=seq, default=0, metavar="SEQ", help="Only what came after this event.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many events.")
 @lines_as_json
-@placed
-def show(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
+@with_location
+async def show(location: StoreLocation, *, session: str, after: int, limit: int | None, as_json: bool) -> int:
     """Print the events of a session."""
-    return _run("show", place, **given)
+    redactor = await redactor_of(location)
+    async with location.open(read_only=True) as store:
+        meta = await find(store, session, warn)
+        if limit is not None:
+            part = await store.read(meta.id, after, limit)
+            _print(meta.id, part.records, redactor, as_json=as_json)
+            return _report(part.trouble)
+        async for part in pages(store, meta.id, after):
+            _print(meta.id, part.records, redactor, as_json=as_json)
+    return _report(part.trouble)
 
 
 @command.command()
 @click.argument("session")
 @click.option("--after", type=seq, metavar="SEQ", help="Begin after this event; the last ten when left out.")
 @lines_as_json
-@placed
-def tail(place: StoreLocation, **given: Any) -> int:  # Any: as above
+@with_location
+async def tail(location: StoreLocation, *, session: str, after: int | None, as_json: bool) -> int:
     """Follow a session while another process runs it, fragments included; end when nobody holds it."""
-    return _run("tail", place, **given)
+    redactor = await redactor_of(location)
+    async with location.open(read_only=True) as store:
+        meta = await find(store, session, warn)
+        start = max(0, meta.seq - 10) if after is None else after
+        trouble = (await store.read(meta.id, start)).trouble
+        if trouble is not None and after is None:
+            start = max(0, min(meta.seq, trouble.seq) - 10)
+        async for items in Follower(store, meta.id, start):
+            _print(meta.id, items, redactor, as_json=as_json)
+            await anyio.to_thread.run_sync(sys.stdout.flush)
+    return _report(trouble)
 
 
 @command.command()
 @click.argument("session")
 @click.option("--at", type=seq, metavar="SEQ", help="Only up to this event.")
 @click.option("--json", "as_json", is_flag=True, help="Accepted: the state is always JSON.")
-@placed
-def replay(place: StoreLocation, **given: Any) -> int:  # Any: as above
+@with_location
+async def replay(location: StoreLocation, *, session: str, at: int | None, as_json: bool) -> int:
     """Fold the log and print the state that it means. Runs nothing."""
-    return _run("replay", place, **given)
+    redactor = await redactor_of(location)
+    async with location.open(read_only=True) as store:
+        meta = await find(store, session, warn)
+        if at is not None and at > meta.seq:
+            raise click.UsageError(f"--at {at} is past the end: the last event of {meta.id} is {meta.seq}.")
+
+        def write(log: PagedLog) -> Trouble | None:
+            pieces = replay_pieces(log, indented=sys.stdout.isatty(), redactor=redactor)
+            print_pieces(piece.decode() for piece in pieces)
+            return log.trouble
+
+        trouble = await with_log(store, meta.id, write, last=at)
+    return _report(trouble)
 
 
 @command.command()
 @click.argument("session", metavar="SESSION|FILE.jsonl")
 @as_json
-@placed
-def validate(place: StoreLocation, **given: Any) -> int:  # Any: as above
+@with_location
+async def validate(location: StoreLocation, *, session: str, as_json: bool) -> int:
     """Check the log of a session (bytes, numbers, pairs of intents and results, blobs, payloads of model calls), or a file that
     `log export` wrote. Exit 1 when something is wrong; what the trace lost in a crash is not.
     """
-    return _run("validate", place, **given)
-
-
-@command.command()
-@click.argument("session")
-@as_json
-@placed
-def repair(place: StoreLocation, **given: Any) -> int:  # Any: as above
-    """Make a damaged log writable again; the damaged bytes are kept aside."""
-    return _run("repair", place, **given)
+    file = Path(session)
+    if file.suffix == ".jsonl" and await anyio.Path(file).is_file():
+        return await anyio.to_thread.run_sync(_validate_file, file, as_json)
+    async with location.open(read_only=True) as store:
+        meta = await find(store, session, warn)
+        found = await check_session(store, meta.id)
+    about = {"session": meta.id, "events": found.events} | ({"issues": found.issues} if found.issues else {})
+    words = f"{meta.id}: {pluralise(found.events, 'event')}"
+    return _print_verdict(about, words, found.wrong, found.notes, as_json=as_json)
 
 
 @command.command()
@@ -86,23 +143,60 @@ def repair(place: StoreLocation, **given: Any) -> int:  # Any: as above
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="The file to write; large fields of the diagnostic log go to a folder beside it. Standard output when left out.",
 )
-@placed
-def export(place: StoreLocation, **given: Any) -> int:  # Any: as above
+@with_location
+async def export(location: StoreLocation, *, session: str, kind: str, output: Path | None) -> int:
     """Write the log of a session as lines of JSON. A session that is running can be exported too.
 
     jsonl is the diagnostic log: what was sent to the model and what came back, tools, and every change of the history,
     made from the log and the trace, without secrets. events is the session itself, events and blobs, for `log import`:
-    nothing in it is masked. Sessions that it started are not in it; the command names them.
+    nothing in it is masked. The sessions that it started are not in it; the command names them.
     """
-    return _run("export", place, **given)
+    output = None if output == Path("-") else output
+    if kind == "events":
+        return await _export_events(location, session, output)
+    redactor = await redactor_of(location)
+    async with location.open(read_only=True) as store:
+        meta = await find(store, session, warn)
+
+        def write(log: PagedLog) -> Trouble | None:
+            material = material_of(log, store.url)
+            if output is not None:
+                print_line(f"{output}: {pluralise(write_diagnostic(material, output, redactor), 'line')} of {kind}")
+            else:
+                for written in json_lines(material, redactor=redactor):
+                    print_line(written.decode())
+            return log.trouble
+
+        trouble = await with_log(store, meta.id, write)
+    return _report(trouble)
+
+
+async def _export_events(location: StoreLocation, session: str, output: Path | None) -> int:
+    async with location.open(read_only=True) as store:
+        meta = await find(store, session, warn)
+        started = await store.list(SessionQuery(include_children=True))
+
+        def write(log: PagedLog) -> None:
+            pieces = (each.decode() for each in log_lines(log, meta.seq))
+            if output is not None:
+                write_pieces(output, pieces)
+                print_line(f"{output}: {pluralise(meta.seq, 'event')}; nothing in it is masked")
+            else:
+                for piece in pieces:
+                    print_line(piece[:-1])
+
+        await with_log(store, meta.id, write, last=meta.seq)
+    if children := sorted(each.id for each in started if each.parent == meta.id):
+        warn(f"Sessions that {meta.id} started are not in it; export each: {', '.join(children)}.")
+    return 0
 
 
 @command.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, allow_dash=True))
 @click.option("--name", default="", metavar="NAME", help="What the new session is called.")
 @as_json
-@placed
-def import_log(place: StoreLocation, **given: Any) -> int:  # Any: as above
+@with_location
+async def import_log(location: StoreLocation, *, file: Path, name: str, as_json: bool) -> int:
     """Make a session from a file that `log export --format events` wrote (- for standard input), under a new id.
 
     The same log again: events, ids, times, blobs. A line that is torn, altered or foreign is named by its number, and
@@ -111,13 +205,96 @@ def import_log(place: StoreLocation, **given: Any) -> int:  # Any: as above
 
     FILE may be the folder of a session in a store of JSON lines, as 0.2.0 kept them: STORE/sessions/ID.
     """
-    return _run("import_log", place, **given)
+    name = check_name(name) if name else ""
+    with tempfile.TemporaryFile() as copy:  # standard input can be read only once, and a file may change meanwhile
+        await anyio.to_thread.run_sync(_spool, file, copy)
+        async with location.open() as store:
+            done = await make_session(store, copy, name=name, clock=SystemClock())
+    if reverted := [each for each in done.added if not isinstance(each.event, Renamed | StoreChanged)]:
+        warn(
+            "What was allowed, loosened or open in it does not count here: "
+            f"{pluralise(len(reverted), 'event')} behind it took that back. `backstay log show {done.session}` shows them."
+        )
+    if done.children:
+        warn(f"Sessions that it started were not in the file: {', '.join(done.children)}.")
+    words = f"{done.session}: {pluralise(done.events, 'event')}"
+    return print_outcome({"session": done.session, "events": done.events}, words, as_json=as_json)
 
 
-def _run(name: str, place: StoreLocation, /, **given: Any) -> int:  # Any: as above
-    import anyio
+def _spool(file: Path, to: BinaryIO) -> None:
+    if file == Path("-"):
+        shutil.copyfileobj(sys.stdin.buffer, to)
+    elif file.is_dir():
+        to.writelines(folder_lines(file))
+    else:
+        with file.open("rb") as source:
+            shutil.copyfileobj(source, to)
 
-    from backstay.cli import log_actions
 
-    code: int = anyio.run(functools.partial(getattr(log_actions, name), place, **given))
-    return code
+def _report(trouble: Trouble | None) -> int:
+    """Warn that a log cannot be read any further; return the exit code."""
+    if trouble is None:
+        return 0
+    warn(f"The log goes no further: {trouble.detail}")
+    return COULD_NOT
+
+
+@command.command()
+@click.argument("session")
+@as_json
+@with_location
+async def repair(location: StoreLocation, *, session: str, as_json: bool) -> int:
+    """Make a damaged log writable again; the damaged bytes are put aside."""
+    require_person("repair logs")
+    async with location.open() as store:
+        meta = await find_one(store, session)
+        part = await store.read(meta.id)
+        words = await store.repair(meta.id)
+        kept = (await store.read(meta.id)).records if await sessions.exists(store, meta.id) else ()
+    aside = max(0, meta.seq - len(kept))
+    if part.trouble is not None and part.trouble.kind == "damaged":
+        words = f"{words} {_loss(meta.id, len(kept), aside)}"
+    content = {"session": meta.id, "done": words, "kept": len(kept), "aside": aside}
+    return print_outcome(content, words, as_json=as_json)
+
+
+def _loss(session: str, kept: int, aside: int) -> str:
+    """Say what a repair kept of a session and what it put aside."""
+    put_aside = f"{pluralise(aside, 'event')} put aside" if aside else "what came after the damage is put aside"
+    if kept:
+        return f"{pluralise(kept, 'event')} kept, {put_aside}."
+    return (
+        f"Nothing of it can be read; {put_aside}, and there is no session {session!r} any more: "
+        "opening that id begins a new one."
+    )
+
+
+def _validate_file(file: Path, as_json: bool) -> int:
+    log = read_diagnostic(file)
+    found = check(log.lines, Resolver(file.parent))
+    torn = [problem for problem in log.problems if problem.endswith("is torn off.")]
+    unreadable = [problem for problem in log.problems if problem not in torn]
+    wrong, notes = (*unreadable, *in_words(found.issues)), (*torn, *found.notes)
+    about = {"file": str(file), "events": len(log.lines), "issues": found.issues}
+    return _print_verdict(about, f"{file}: {pluralise(len(log.lines), 'line')}", wrong, notes, as_json=as_json)
+
+
+def _print_verdict(
+    about: Mapping[str, object], words: str, wrong: Sequence[str], notes: Sequence[str], *, as_json: bool
+) -> int:
+    """Print the problems and notes of a check, and return the exit code."""
+    if as_json:
+        print_json({**about, "valid": not wrong, "problems": list(wrong), "notes": list(notes)})
+        return COULD_NOT if wrong else 0
+    for line in (*wrong, *notes):
+        print_line(escape_line(line))
+    print_line(f"{words}, {pluralise(len(wrong), 'problem') if wrong else 'valid'}.")
+    return COULD_NOT if wrong else 0
+
+
+def _print(session: str, items: Iterable[Item], redactor: Redactor, *, as_json: bool) -> None:
+    for item in items:
+        if as_json:
+            print_line(clean_line(stream_line(session, item), redactor).decode())
+        elif words := one_line(clean_item(item, redactor)):
+            print_line(escape_line(words))

@@ -1,7 +1,7 @@
-"""Following a session from another process: its log by polling, its fragments from the trace.
+"""Follow a session of another process, and print its items as lines: the log is polled, fragments come from the trace.
 
-A fragment reaches the trace a little after it was shown, an event the log at once. So events are held back for one round, until the
-fragments before them have arrived.
+An event reaches the log at once, a fragment reaches the trace a little later. So events are held back for one round, until the fragments
+before them have arrived.
 """
 
 import os
@@ -29,13 +29,14 @@ _KINDS: Final = {kind.__name__: kind for kind in DELTAS}
 
 
 class Follower:
-    """An async iterator of batches of items, in order. Takes no lease, writes nothing; ends when nobody holds the session."""
+    """Iterate over batches of items, in order, until no process holds the session. Take no lease and write nothing."""
 
     def __init__(self, store: EventStore, session: str, after: int) -> None:
         self._store = store
         self._session = session
         self._read = after
-        self._told = after
+        self._passed = after
+        """The last event that was yielded."""
         self._held: tuple[Recorded, ...] = ()
         self._early: list[Delta] = []
         folder = trace_folder(store.url)
@@ -46,10 +47,10 @@ class Follower:
             running = await self._store.holder(self._session) is not None
             fresh = (await self._store.read(self._session, self._read)).records
             self._read = fresh[-1].seq if fresh else self._read
-            told = self._ordered(await self._fragments())
+            items = self._merge(await self._fragments())
             self._held = fresh
-            if told:
-                yield told
+            if items:
+                yield items
             if not running and not fresh:
                 return
             if running:
@@ -60,19 +61,19 @@ class Follower:
             return ()
         return await anyio.to_thread.run_sync(self._trace.read)
 
-    def _ordered(self, fragments: Sequence[Delta]) -> list[Item]:
-        """The events held back and the fragments around them; what is older than what was told is left out."""
-        last = self._held[-1].seq if self._held else self._told
+    def _merge(self, fragments: Sequence[Delta]) -> list[Item]:
+        """Return the events held back with the fragments around them, without fragments older than what was yielded."""
+        last = self._held[-1].seq if self._held else self._passed
         found: list[tuple[tuple[int, int, int], Item]] = [((record.seq, 0, 0), record) for record in self._held]
         waiting = [*self._early, *fragments]
-        found += [((one.after, 1, one.n), one) for one in waiting if self._told <= one.after <= last]
+        found += [((one.after, 1, one.n), one) for one in waiting if self._passed <= one.after <= last]
         self._early = [one for one in waiting if one.after > last]
-        self._told = last
+        self._passed = last
         return [item for _, item in sorted(found, key=lambda each: each[0])]
 
 
 class TraceTail:
-    """Reads what is added to a session's trace."""
+    """Read what is added to a session's trace."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -80,7 +81,7 @@ class TraceTail:
         self._at = 0
 
     def read(self) -> Sequence[Delta]:
-        """The fragments that were added since the last time."""
+        """Return the fragments that were added since the last call."""
         try:
             with open_regular(self._path) as file:
                 identity = os.fstat(file.fileno()).st_ino
@@ -89,7 +90,7 @@ class TraceTail:
                 file.seek(self._at)
                 content = file.read()
         except OSError:
-            return ()  # there is no trace: the log says everything that matters
+            return ()  # there is no trace: the log has everything that matters
         whole = content[: content.rfind(b"\n") + 1]
         self._at += len(whole)
         return [found for line in whole.splitlines() if (found := _delta(line)) is not None]
@@ -109,22 +110,22 @@ _LEFT_OUT: Final = frozenset({"instructions", "tools", "rules", "schema", "type"
 
 
 def one_line(item: Item) -> str:
-    """An event, a delta or a notice on one line; empty for what a person need not see."""
+    """Return an event, a delta or a notice on one line; empty for any other item."""
     match item:
         case Recorded():
             place = f"{item.seq:>5}  {iso(item.at)[11:23]}  {item.by:<6}"
-            return f"{place}  {NAME_OF[type(item.event)]:<20}  {summary(item.event)}".rstrip()
+            return f"{place}  {NAME_OF[type(item.event)]:<20}  {_summary(item.event)}".rstrip()
         case Delta():
-            return f"    +  {NAME_OF[type(item)]}: {_short(_values(msgspec.to_builtins(item)))}"
+            return f"    +  {NAME_OF[type(item)]}: {_summary(item)}"
         case Notice():
             return f"    *  {item.notice} ({item.state})"
         case _:
             return ""
 
 
-def summary(event: Event) -> str:
-    """What an event says, without what only machines read."""
-    return _short(_values(msgspec.to_builtins(event)))
+def _summary(item: Event | Delta) -> str:
+    """Return the fields of an item, without those for programs, on one short line."""
+    return shorten(_values(msgspec.to_builtins(item)), WIDTH)
 
 
 def _values(found: object) -> str:
@@ -136,7 +137,3 @@ def _values(found: object) -> str:
             return " ".join(map(_values, found))
         case _:
             return str(found)
-
-
-def _short(text: str) -> str:
-    return shorten(text, WIDTH)

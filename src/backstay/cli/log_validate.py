@@ -1,4 +1,4 @@
-"""Is a log what a log must be? Looks at events alone, so it holds for every store."""
+"""Check a log: the numbers, ids and times of its events, intents and results, blobs, and payloads of model calls."""
 
 from collections.abc import Iterable, Iterator
 
@@ -35,16 +35,16 @@ from backstay.vocab.events.limits import Compacted, CompactionFailed, Compaction
 
 
 def problems(log: Iterable[Recorded]) -> tuple[str, ...]:
-    """Everything that is wrong with a log, in words; empty when nothing is."""
+    """Return everything that is wrong with a log, in words."""
     return Validity().take(log).problems
 
 
 class Validity:
-    """Looks at a log, some events at a time."""
+    """Check a log, some events at a time."""
 
     def __init__(self) -> None:
         self.events = 0
-        """How many were looked at."""
+        """The number of events that were checked."""
         self._wrong_places: list[str] = []
         self._wrong_pairs: list[str] = []
         self._ids = SeenIds()
@@ -57,7 +57,7 @@ class Validity:
         return (*self._wrong_places, *self._wrong_pairs)
 
     def take(self, records: Iterable[Recorded]) -> "Validity":
-        """Look at the next events."""
+        """Check the next events."""
         for record in records:
             self.events += 1
             self._wrong_places += self._place(record)
@@ -65,7 +65,7 @@ class Validity:
         return self
 
     def _place(self, record: Recorded) -> Iterator[str]:
-        """Numbers without gaps, ids used once, time that never goes back, a beginning."""
+        """Check that numbers have no gaps, ids are unique, times never go back, and the log begins with its start."""
         is_start = isinstance(record.event, Started)
         if self.events == 1 and not is_start:
             yield f"The log begins with {_name(record.event)}, not with its start."
@@ -81,34 +81,32 @@ class Validity:
 
 
 class _Pairs:
-    """Every intent has one result, every call one result, every turn one end, unless a crash or the end of the log cut it off."""
+    """Check that every intent and call has one result and every turn one end, unless a crash or the end of the log cut it off."""
 
     def __init__(self) -> None:
         self._asked: dict[str, int] = {}
         self._calls: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._turn: tuple[str, int] | None = None
-        self._skill = ""
-        """The run of a skill of a person that has not ended."""
-        self._others: set[str] = set()
-        """Compactions and waits that are under way."""
+        self._other_notes: set[str] = set()
+        """Compactions and waits in progress."""
         self._forked = False
-        """A fork copies what came of a compaction and not its beginning."""
+        """A fork copies the result of a compaction and not its start."""
 
     def take(self, record: Recorded) -> Iterator[str]:
-        """Say every pair that does not match. What is open at the end may still be answered."""
+        """Yield each mismatch. What is open at the end may still be answered."""
         event, seq = record.event, record.seq
         match event:
             case Started():
                 self._forked = event.origin is not None
             case CompactionStarted() | WaitStarted():
-                self._others.add(record.id)
+                self._other_notes.add(record.id)
             case Compacted() | CompactionFailed() | WaitEnded():
-                if record.cause not in self._others and not self._forked:
+                if record.cause not in self._other_notes and not self._forked:
                     yield f"{_name(event)} at {seq} answers {record.cause!r}, which is not under way."
-                self._others.discard(record.cause)
+                self._other_notes.discard(record.cause)
             case Opened():
-                self._asked.clear()  # whatever the process before it had in flight is lost, and said to be
+                self._asked.clear()  # what the process before had in flight is lost, and reported so
                 self._started.clear()
             case TurnStarted():
                 if self._turn is not None:
@@ -163,17 +161,17 @@ def _name(event: Event) -> str:
 
 
 class SessionCheck(Struct, frozen=True, kw_only=True):
-    """What came of checking a session."""
+    """The outcome of checking a session."""
 
     events: int
     wrong: tuple[str, ...]
     issues: tuple[Issue, ...]
-    """Of `wrong`, what is wrong with model calls and tools."""
+    """The problems of model calls and tools; `wrong` has them in words."""
     notes: tuple[str, ...]
 
 
 async def check_session(store: EventStore, session: str) -> SessionCheck:
-    """Check the bytes, the numbers, the pairs, the blobs and the payloads of a session."""
+    """Check the bytes, numbers, intents and results, blobs and payloads of a session."""
     wrong = await sessions.verify(store, session)
     validity = Validity()
     landmarks: list[Recorded] = []
@@ -185,19 +183,18 @@ async def check_session(store: EventStore, session: str) -> SessionCheck:
     folder = trace_folder(store.url)
     trace = None if folder is None else await anyio.to_thread.run_sync(read_trace, folder, session)
     records = tuple(landmarks) if landmarks[-1:] == list(last) else (*landmarks, *last)
-    seen = await _seen(store, Material(session=session, records=records, trace=trace, text=_no_text))
-    issues = tuple(
-        replace(issue, event_index=None) for issue in seen.issues()
-    )  # lines that nobody wrote have no numbers
+    seen = await _check_calls(store, Material(session=session, records=records, trace=trace, text=_no_text))
+    # the lines are not written to a file, so they have no numbers
+    issues = tuple(replace(issue, event_index=None) for issue in seen.issues())
     return SessionCheck(
         events=validity.events,
         wrong=(*wrong, *validity.problems, *in_words(issues)),
         issues=issues,
-        notes=(*_lost(trace), *_others(seen)),
+        notes=(*_loss_notes(trace), *_other_notes(seen)),
     )
 
 
-async def _seen(store: EventStore, material: Material) -> CallsSeen:
+async def _check_calls(store: EventStore, material: Material) -> CallsSeen:
     outline, seen, index = LogOutline(material), CallsSeen(in_order=True), 0
     async for part in pages(store, material.session):
         for line in outline.take(part.records):
@@ -210,13 +207,13 @@ async def _seen(store: EventStore, material: Material) -> CallsSeen:
 
 
 def _no_text(sha256: str) -> None:
-    """Nobody reads the lines."""
+    """Read no text: nobody sees the lines."""
 
 
-def _lost(trace: TraceSlice | None) -> tuple[str, ...]:
+def _loss_notes(trace: TraceSlice | None) -> tuple[str, ...]:
     lost = trace.lost if trace is not None else 0
     return (f"Lost from the trace: {pluralise(lost, 'line')}; the log does not need them.",) if lost else ()
 
 
-def _others(seen: CallsSeen) -> tuple[str, ...]:
+def _other_notes(seen: CallsSeen) -> tuple[str, ...]:
     return tuple(note for note in seen.notes() if not note.startswith("Lost from the trace"))

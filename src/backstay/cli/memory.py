@@ -1,18 +1,18 @@
-"""`backstay memory`: look at what a project remembers, add to it, and decide about what was proposed."""
+"""`backstay memory`: show what a project remembers, add to it, and approve or reject what a model proposed."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from backstay.cli import output
-from backstay.cli.trust import here
-
-if TYPE_CHECKING:
-    from backstay.memory.memory import Memory
-    from backstay.vocab.event import By
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+from backstay.cli.options import as_json, with_folder
+from backstay.config.person import who_runs
+from backstay.logic.text import show_invisible
+from backstay.memory.command import memory_command
+from backstay.memory.memory import Memory
+from backstay.sandbox.folders import project_root
+from backstay.system.machine import SystemClock
+from backstay.vocab.event import By
 
 
 @click.group("memory")
@@ -28,7 +28,7 @@ def command() -> None:
 
 @command.command("list")
 @as_json
-@here
+@with_folder
 def list_memories(cwd: Path, as_json: bool) -> int:
     """Show the index, newest first, and the names of the topics.
 
@@ -41,7 +41,7 @@ def list_memories(cwd: Path, as_json: bool) -> int:
 @command.command()
 @click.argument("topic")
 @as_json
-@here
+@with_folder
 def show(cwd: Path, topic: str, as_json: bool) -> int:
     """Show one topic.
 
@@ -54,7 +54,7 @@ def show(cwd: Path, topic: str, as_json: bool) -> int:
 @command.command()
 @click.argument("words", nargs=-1, required=True, metavar="[TYPE/TOPIC] TEXT")
 @as_json
-@here
+@with_folder
 def add(cwd: Path, words: tuple[str, ...], as_json: bool) -> int:
     """Remember one line. Types are user, feedback, project (unless said) and reference; the topic is general unless said.
 
@@ -69,7 +69,7 @@ def add(cwd: Path, words: tuple[str, ...], as_json: bool) -> int:
 
 @command.command()
 @as_json
-@here
+@with_folder
 def pending(cwd: Path, as_json: bool) -> int:
     """Show what was proposed and waits for you. Nothing of it is used before you approve it.
 
@@ -82,7 +82,7 @@ def pending(cwd: Path, as_json: bool) -> int:
 @command.command()
 @click.argument("memory", metavar="ID")
 @as_json
-@here
+@with_folder
 def approve(cwd: Path, memory: str, as_json: bool) -> int:
     """Keep what was proposed.
 
@@ -96,7 +96,7 @@ def approve(cwd: Path, memory: str, as_json: bool) -> int:
 @click.argument("memory", metavar="ID")
 @click.argument("why", nargs=-1)
 @as_json
-@here
+@with_folder
 def reject(cwd: Path, memory: str, why: tuple[str, ...], as_json: bool) -> int:
     """Turn a proposal down. The same text is not proposed again.
 
@@ -108,39 +108,32 @@ def reject(cwd: Path, memory: str, why: tuple[str, ...], as_json: bool) -> int:
 
 @command.command()
 @as_json
-@here
+@with_folder
 def path(cwd: Path, as_json: bool) -> int:
-    """Say where the memory of this project is.
+    """Print the folder of this project's memory.
 
     \b
     cat "$(backstay memory path)/MEMORY.md"
     """
     folder = _memory(cwd, "user").path
     if as_json:
-        output.say_json({"path": str(folder), "exists": folder.is_dir()})
+        output.print_json({"path": str(folder), "exists": folder.is_dir()})
     else:
-        output.say(output.escape_terminal(str(folder)))
+        output.print_line(output.escape_line(str(folder)))
     return 0
 
 
 def _answer(cwd: Path, args: str, *, as_json: bool) -> int:
-    from backstay.config.person import who_runs
-    from backstay.memory.command import memory_command
-
     by = who_runs()
     answer = memory_command(_memory(cwd, by), args, by)
     if as_json:
-        output.say_json({"success": answer.success, "message": answer.message, **answer.data})
+        output.print_json({"success": answer.success, "message": answer.message, **answer.data})
     elif answer.success:
-        output.say(output.escape_terminal(answer.message, keep="\n"))
+        output.print_line(show_invisible(answer.message))
     else:
-        output.warn(output.escape_terminal(answer.message.replace(": /memory ", ": backstay memory ")))
+        output.warn(output.escape_line(answer.message.replace(": /memory ", ": backstay memory ")))
     return 0 if answer.success else output.COULD_NOT
 
 
-def _memory(cwd: Path, by: "By") -> "Memory":
-    from backstay.memory.memory import Memory
-    from backstay.sandbox.folders import project_root
-    from backstay.system.machine import SystemClock
-
+def _memory(cwd: Path, by: By) -> Memory:
     return Memory(project_root(cwd.absolute()), clock=SystemClock(), trusted=by == "user")

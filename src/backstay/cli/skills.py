@@ -1,22 +1,26 @@
-"""`backstay skills`: which skills and commands of one's own there are, what one says, and whether it keeps the standard."""
+"""`backstay skills`: list and show skills and commands of your own, and check one against the standard."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
+import msgspec
 
 from backstay.cli import output
-from backstay.cli.location import StoreLocation, placed
+from backstay.cli.options import StoreLocation, as_json, trust, with_location
+from backstay.config.layers import read_layers
+from backstay.config.locations import ProjectPaths
+from backstay.logic.text import show_invisible
+from backstay.session.project.discover import look_here
+from backstay.skills.locations import sources_of
+from backstay.skills.problems import SkillProblem
+from backstay.skills.render import read_body
+from backstay.skills.scan import Found, scan_now
+from backstay.skills.skill import Skill, validate_skill
+from backstay.vocab.errors import UserError
 
-if TYPE_CHECKING:
-    from backstay.skills.problems import SkillProblem
-    from backstay.skills.scan import Found
-    from backstay.skills.skill import Skill
-
-SHOWN: Final = 60
+MAX_DESCRIPTION: Final = 60
 """Characters of a description in a table."""
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-trust = click.option("--trust", is_flag=True, help="As if this workspace were trusted.")
 
 
 @click.group("skills")
@@ -33,19 +37,17 @@ def command() -> None:
 @command.command("list")
 @trust
 @as_json
-@placed
-def list_skills(place: StoreLocation, trust: bool, as_json: bool) -> int:
-    """List the skills and commands that count here, those that others hide, and what is wrong with files.
+@with_location
+def list_skills(location: StoreLocation, trust: bool, as_json: bool) -> int:
+    """List the skills and commands in force here, those that others hide, and what is wrong with their files.
 
     \b
     backstay skills list --json
     """
-    from backstay.skills.skill import Skill
-
-    found = look(place, trust=trust)
+    found = find_extensions(location, trust=trust)
     hidden = [each for each in found.shadowed if isinstance(each, Skill)]
     if as_json:
-        output.say_json(
+        output.print_json(
             {
                 "skills": [_object(each) for each in found.skills],
                 "commands": [_object(each) for each in found.commands],
@@ -56,12 +58,14 @@ def list_skills(place: StoreLocation, trust: bool, as_json: bool) -> int:
         return 0
     rows = [_row(each) for each in (*found.skills, *found.commands)]
     if rows:
-        output.say_table(("name", "kind", "from", "used by", "description"), rows)
+        output.print_table(("name", "kind", "from", "used by", "description"), rows)
     else:
-        output.say("There are no skills. One is a folder with a SKILL.md, in .backstay/skills or .claude/skills.")
+        output.print_line(
+            "There are no skills. One is a folder with a SKILL.md, in .backstay/skills or .claude/skills."
+        )
     for each in hidden:
-        output.warn(f"{output.escape_terminal(each.file)!r} is hidden: something else is called {each.name!r}.")
-    tell_problems(found.problems)
+        output.warn(f"{output.escape_line(each.file)!r} is hidden: something else is called {each.name!r}.")
+    print_problems(found.problems)
     return 0
 
 
@@ -69,25 +73,23 @@ def list_skills(place: StoreLocation, trust: bool, as_json: bool) -> int:
 @click.argument("name")
 @trust
 @as_json
-@placed
-def show(place: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
-    """Show what is known of the skill or command NAME, and its text.
+@with_location
+def show(location: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
+    """Show the skill or command NAME: its fields and its text.
 
     \b
     backstay skills show code-review
     """
-    from backstay.skills.render import read_body
-
-    skill = look(place, trust=trust).skill(name.removeprefix("/"))
+    skill = find_extensions(location, trust=trust).skill(name.removeprefix("/"))
     body = read_body(skill)
     if as_json:
-        output.say_json({**_object(skill), "body": body})
+        output.print_json({**_object(skill), "body": body})
         return 0
     for key, value in _object(skill).items():
         if value not in ("", None, [], ()):
-            output.say(f"{key}: {output.escape_terminal(_words(value))}")
-    output.say("")
-    output.say(output.escape_terminal(body.rstrip("\n"), keep="\n\t"))
+            output.print_line(f"{key}: {output.escape_line(_words(value))}")
+    output.print_line("")
+    output.print_line(show_invisible(body.rstrip("\n")))
     return 0
 
 
@@ -100,30 +102,21 @@ def validate(path: Path, as_json: bool) -> int:
     \b
     backstay skills validate .claude/skills/code-review
     """
-    from backstay.skills.skill import validate_skill
-
     folder = path.parent if path.name.lower() == "skill.md" and path.is_file() else path
     problems = validate_skill(folder)
     if as_json:
-        output.say_json({"path": str(folder), "valid": not problems, "problems": problems})
+        output.print_json({"path": str(folder), "valid": not problems, "problems": problems})
     elif problems:
         for problem in problems:
-            output.say(output.escape_terminal(str(problem)))
+            output.print_line(output.escape_line(str(problem)))
     else:
-        output.say(f"{output.escape_terminal(str(folder))!r} is a valid skill.")
+        output.print_line(f"{output.escape_line(str(folder))!r} is a valid skill.")
     return output.COULD_NOT if problems else 0
 
 
-def look(place: StoreLocation, *, trust: bool) -> "Found":
-    """Everything that people keep here for an agent. Settings that are broken only mean that nothing of the workspace is trusted."""
-    from backstay.config.layers import read_layers
-    from backstay.config.locations import ProjectPaths
-    from backstay.session.project.discover import look_here
-    from backstay.skills.locations import sources_of
-    from backstay.skills.scan import scan_now
-    from backstay.vocab.errors import UserError
-
-    cwd = Path(place.cwd or ".").absolute()
+def find_extensions(location: StoreLocation, *, trust: bool) -> Found:
+    """Find the skills, commands and agents of a folder. With broken settings, nothing of the workspace is trusted."""
+    cwd = location.folder.absolute()
     try:
         around = look_here(read_layers(cwd, trust=True if trust else None))
     except UserError as exc:
@@ -131,31 +124,29 @@ def look(place: StoreLocation, *, trust: bool) -> "Found":
         return scan_now(sources_of(ProjectPaths.of(cwd), trusted=trust))
     held = (f"The plugin {name!r} of this workspace waits for trust." for name in around.plugins.held_back)
     for words in (*around.plugins.problems, *held):
-        output.warn(output.escape_terminal(words))
+        output.warn(output.escape_line(words))
     return around.found
 
 
-def tell_problems(problems: "tuple[SkillProblem, ...]") -> None:
-    """Say on standard error what is wrong with files: each error, and how many warnings there are."""
+def print_problems(problems: tuple[SkillProblem, ...]) -> None:
+    """Print each error of the files, and the number of warnings, to standard error."""
     for problem in problems:
         if problem.severity == "error":
-            output.warn(output.escape_terminal(str(problem)))
+            output.warn(output.escape_line(str(problem)))
     warnings = sum(problem.severity == "warning" for problem in problems)
     if warnings:
         output.warn(f"{warnings} smaller things are odd about these files. To see them: --json")
 
 
-def _object(skill: "Skill") -> dict[str, object]:
-    import msgspec
-
+def _object(skill: Skill) -> dict[str, object]:
     return {**msgspec.structs.asdict(skill), "listing": skill.listing}
 
 
-def _row(skill: "Skill") -> tuple[str, ...]:
+def _row(skill: Skill) -> tuple[str, ...]:
     who = [word for word, may in (("person", skill.user_invocable), ("model", skill.model_invocable)) if may]
     where = skill.source if skill.trusted else f"{skill.source} (not trusted)"
     text = " ".join(skill.description.split())
-    return skill.name, skill.kind, where, ", ".join(who) or "nobody", text[:SHOWN]
+    return skill.name, skill.kind, where, ", ".join(who) or "nobody", text[:MAX_DESCRIPTION]
 
 
 def _words(value: object) -> str:

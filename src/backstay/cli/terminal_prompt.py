@@ -1,12 +1,12 @@
 """The approval prompt of a terminal, for `open_session(prompt=terminal_prompt)` and `query(..., asker=terminal_prompt)`.
 
-It writes to standard error and reads from the terminal, so that it also works in a pipe. Nobody at the terminal means no.
+It writes to standard error and reads from the terminal, so that it also works in a pipe. Without a terminal the answer is no.
 """
 
 import json
 import sys
 import termios
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TextIO, cast
 
 import anyio.to_thread
@@ -27,7 +27,7 @@ async def terminal_prompt(question: Question) -> Answer:
 def _ask(question: Question) -> Answer:
     try:
         with open(_TERMINAL, encoding="utf-8", errors="replace") as source:
-            termios.tcflush(source, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+            termios.tcflush(source, termios.TCIFLUSH)  # drop what was typed before the question
             return ask_on(question, source, sys.stderr)
     except (OSError, termios.error):
         return _NOBODY
@@ -61,11 +61,8 @@ def _show(question: Question, target: TextIO) -> None:
 def _choices(offers: Sequence[str]) -> str:
     if not offers:
         return "y yes  n no  s this very call for the whole session"
-    return f"y yes  n no  and {_listed(offers)} too: s in this session  p in this project  u always"
-
-
-def _listed(offers: Iterable[str]) -> str:
-    return " and ".join(map(show_invisible, offers))
+    listed = " and ".join(map(show_invisible, offers))
+    return f"y yes  n no  and {listed} too: s in this session  p in this project  u always"
 
 
 def _read(line: str, offers: Sequence[str]) -> Answer | None:
@@ -99,7 +96,7 @@ def _answers(question: Question, asked: Sequence[object], source: TextIO, target
         line = source.readline()
         if not line:
             return _NOBODY
-        answers[words] = _chosen(line.strip(), options)
+        answers[words] = _choose(line.strip(), options)
     return Answer(allowed=True, args={**question.args, "answers": answers})
 
 
@@ -108,5 +105,5 @@ def _labels(options: object) -> list[str]:
     return [str(each.get("label", "")) for each in found if isinstance(each, Mapping)]
 
 
-def _chosen(line: str, options: Sequence[str]) -> str:
+def _choose(line: str, options: Sequence[str]) -> str:
     return options[int(line) - 1] if line.isdecimal() and 1 <= int(line) <= len(options) else line

@@ -1,27 +1,23 @@
-"""`backstay trust`: look at what a workspace would run, and say that it may."""
+"""`backstay trust`: show what a workspace would run or loosen, and trust it."""
 
-import functools
-import re
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Final
 
 import click
 
 from backstay.cli import output
-from backstay.cli.location import StoreLocation
+from backstay.cli.options import StoreLocation, as_json, with_folder, yes
+from backstay.cli.output import escape_untrusted, redact_untrusted
+from backstay.config.layers import Layered, read_layers
+from backstay.config.person import require_person
+from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust, changed_names
+from backstay.sandbox.folders import data_dir, project_root
+from backstay.system.machine import SystemClock
+from backstay.vocab.messages import iso
 
-if TYPE_CHECKING:
-    from backstay.config.layers import Layered
-    from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust
-
-F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
-
-HALTED: Final = 3
-"""How to end when somebody would have to be asked and nobody is there."""
-_LONGEST: Final = 2_000
-_PADDING: Final = re.compile(r"\s{8,}")
 _HEADINGS: Final = {
     "hook": "Hooks that would run by themselves",
     "server": "MCP servers that would be started",
@@ -36,23 +32,10 @@ _HEADINGS: Final = {
 }
 
 
-def here(command: F) -> F:
-    """Give a command `--cwd`, and hand it the folder that is meant, also when it stood before the command."""
-
-    @click.option("--cwd", type=click.Path(exists=True, file_okay=False), metavar="DIR", help="The working folder.")
-    @click.pass_context
-    @functools.wraps(command)
-    def with_folder(ctx: click.Context, /, **given: Any) -> Any:  # Any: as the command has it
-        before = ctx.find_object(StoreLocation) or StoreLocation()
-        return command(cwd=Path(given.pop("cwd") or before.cwd or "."), **given)
-
-    return with_folder  # type: ignore[return-value]  # click adds and removes parameters
-
-
 @click.group("trust", invoke_without_command=True)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@here
+@yes
+@as_json
+@with_folder
 @click.pass_context
 def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
     """Show what this workspace would run or loosen, ask, and trust it from now on.
@@ -63,143 +46,110 @@ def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
     ctx.obj = StoreLocation(cwd=str(cwd))
     if ctx.invoked_subcommand is not None:
         return 0
-    found = _look(cwd)
+    found = read_layers(cwd)
     if not as_json:
         _describe(found)
     if found.trust.trusted:
-        return _told(found.trust, as_json=as_json)
-    from backstay.config.person import require_person
+        return _print_state(found.trust, as_json=as_json)
 
     require_person("trust a workspace")
     if not yes and not sys.stdin.isatty():
         output.warn("Nobody can be asked here. To trust this workspace as it is: backstay trust --yes")
-        return HALTED
+        return output.HALTED
     if not yes and not click.confirm("Trust this workspace?", err=True):
-        output.say("Nothing was changed.")
+        output.print_line("Nothing was changed.")
         return output.COULD_NOT
-    from backstay.system.machine import SystemClock
 
-    trusted = _book().record(found.trust.survey, SystemClock().now())
-    return _told(trusted, as_json=as_json)
+    trusted = TrustStore(data_dir()).record(found.trust.survey, SystemClock().now())
+    return _print_state(trusted, as_json=as_json)
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@here
+@as_json
+@with_folder
 def show(cwd: Path, as_json: bool) -> int:
     """Show what this workspace would run or loosen, and whether it is trusted."""
-    found = _look(cwd)
+    found = read_layers(cwd)
     if not as_json:
         _describe(found)
-    return _told(found.trust, as_json=as_json)
+    return _print_state(found.trust, as_json=as_json)
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@here
+@as_json
+@with_folder
 def revoke(cwd: Path, as_json: bool) -> int:
-    """Trust this workspace no longer."""
-    import os
-
-    from backstay.sandbox.folders import project_root
-
+    """Stop trusting this workspace."""
     root = os.path.realpath(project_root(cwd.absolute()))
-    was = _book().revoke(root)
+    was = TrustStore(data_dir()).revoke(root)
     if as_json:
-        output.say_json({"root": root, "revoked": was})
+        output.print_json({"root": root, "revoked": was})
         return 0
-    needs = bool(_look(cwd).trust.survey.claims)
+    needs = bool(read_layers(cwd).trust.survey.claims)
     if was:
         words = f"{root} is no longer trusted." if needs else f"{root} is no longer trusted. Nothing in it needs trust."
     else:
         words = f"{root} was not trusted{'' if needs else ', and nothing in it needs trust'}; nothing was changed."
-    output.say(output.escape_terminal(words))
+    output.print_line(output.escape_line(words))
     return 0
 
 
-def trust_object(trust: "WorkspaceTrust") -> dict[str, object]:
-    """What is known of a workspace's trust, for programs."""
-    from backstay.config.trust.trust_store import changed_names
-    from backstay.vocab.messages import iso
-
+def trust_object(trust: WorkspaceTrust) -> dict[str, object]:
+    """Return the trust of a workspace for programs."""
     return {
-        "root": legible(trust.root),
+        "root": escape_untrusted(trust.root),
         "state": trust.state,
         "since": iso(trust.since) if trust.since else None,
         "digest": trust.survey.digest,
         "changed": changed_names(trust),
         "problem": trust.survey.problem,
         "claims": [
-            {"kind": claim.kind, "text": shown(claim.text), "file": claim.file, "note": shown(claim.note)}
+            {
+                "kind": claim.kind,
+                "text": redact_untrusted(claim.text),
+                "file": claim.file,
+                "note": redact_untrusted(claim.note),
+            }
             for claim in trust.survey.claims
         ],
     }
 
 
-def shown(text: str) -> str:
-    """A workspace's own words, fit to be looked at: like `legible`, and without secrets."""
-    from backstay.logic.secrets.redact import Redactor
-
-    return legible(Redactor().text(text))
-
-
-def legible(text: str) -> str:
-    """`text` with nothing that a terminal obeys and no padding that hides its end."""
-    plain = _PADDING.sub(lambda found: f" [{len(found[0])} blanks] ", text.encode("utf-8", "replace").decode())
-    more = f" [{len(plain) - _LONGEST:,} more characters]" if len(plain) > _LONGEST else ""
-    return output.escape_terminal(plain[:_LONGEST] + more)
-
-
-def _look(cwd: Path) -> "Layered":
-    from backstay.config.layers import read_layers
-
-    return read_layers(cwd)
-
-
-def _book() -> "TrustStore":
-    from backstay.config.trust.trust_store import TrustStore
-    from backstay.sandbox.folders import data_dir
-
-    return TrustStore(data_dir())
-
-
-def _describe(found: "Layered") -> None:
+def _describe(found: Layered) -> None:
     for line in _lines(found.trust):
-        output.say(line)
+        output.print_line(line)
     for words in found.warnings:
-        output.warn(output.escape_terminal(words))
+        output.warn(output.escape_line(words))
 
 
-def _lines(trust: "WorkspaceTrust") -> Iterator[str]:
-    from backstay.config.trust.trust_store import changed_names
-
-    yield f"Workspace: {legible(trust.root)}"
+def _lines(trust: WorkspaceTrust) -> Iterator[str]:
+    yield f"Workspace: {escape_untrusted(trust.root)}"
     if trust.changed:
-        yield f"Changed since it was trusted: {legible(', '.join(changed_names(trust)))}"
+        yield f"Changed since it was trusted: {escape_untrusted(', '.join(changed_names(trust)))}"
     for kind, heading in _HEADINGS.items():
         claims = [claim for claim in trust.survey.claims if claim.kind == kind]
         if claims:
             yield f"\n{heading}:"
             for claim in claims:
-                where = "" if claim.text == claim.file else f"   ({legible(claim.file)})"
-                yield f"  {shown(claim.text)}{where}"
+                where = "" if claim.text == claim.file else f"   ({escape_untrusted(claim.file)})"
+                yield f"  {redact_untrusted(claim.text)}{where}"
                 if claim.note:
-                    yield f"    runs what cannot be followed ({shown(claim.note)}): it asks for --trust at each run"
+                    yield f"    runs what cannot be followed ({redact_untrusted(claim.note)}): it asks for --trust at each run"
     if not trust.survey.claims:
         yield "Nothing in it would run or loosen anything."
     yield ""
 
 
-def _told(trust: "WorkspaceTrust", *, as_json: bool) -> int:
+def _print_state(trust: WorkspaceTrust, *, as_json: bool) -> int:
     if as_json:
-        output.say_json(trust_object(trust))
+        output.print_json(trust_object(trust))
         return 0
     words = {
         "trusted": "This workspace is trusted." if trust.survey.claims else "There is nothing to trust here.",
         "untrusted": "This workspace is not trusted: none of that counts. What it denies holds. To trust it: backstay trust",
         "changed": "This workspace was trusted before it changed: none of that counts now. To trust it again: backstay trust",
     }
-    output.say(words[trust.state])
+    output.print_line(words[trust.state])
     if trust.survey.problem:
-        output.warn(output.escape_terminal(f"It cannot be trusted as it is: {trust.survey.problem}."))
+        output.warn(output.escape_line(f"It cannot be trusted as it is: {trust.survey.problem}."))
     return 0

@@ -1,27 +1,34 @@
 """`backstay usage`: what models used and cost, by day, model and project."""
 
+import functools
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import anyio
 import click
 from msgspec import Struct, field
 from rich.cells import cell_len, set_cell_size
 
 from backstay.cli import output
-from backstay.cli.location import StoreLocation, placed
-from backstay.logic.budget import add, dollars
-from backstay.vocab.specs import Usage
+from backstay.cli.options import StoreLocation, as_json, with_location
+from backstay.config.settings import load_settings
+from backstay.logic.budget import add, cost, dollars
+from backstay.ports import EventStore, SessionQuery
+from backstay.providers.catalog import ModelOverride, facts_of
+from backstay.vocab.errors import BackstayError
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied
+from backstay.vocab.events.limits import Compacted
+from backstay.vocab.ids import provider_of
+from backstay.vocab.messages import in_calendar, iso
+from backstay.vocab.specs import SessionMeta, Usage
 
 if TYPE_CHECKING:
-    from backstay.ports import EventStore
-    from backstay.providers.catalog import ModelOverride
-    from backstay.vocab.event import Recorded
-    from backstay.vocab.specs import SessionMeta
-
     Overrides = Mapping[str, ModelOverride]
 
 PAGE: Final = 2_000
@@ -38,15 +45,11 @@ _NAMED: Final = 3
     "--since", default="7d", show_default=True, metavar="WHEN", help="12h, 7d, 4w, a date like 2026-01-31, or all."
 )
 @click.option("--by", type=click.Choice(("day", "model", "project")), help="Only this one; all three when left out.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@placed
-def command(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
+@as_json
+@with_location
+def command(location: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
     """Show the tokens that models used, and what they cost, with a chart."""
-    import functools
-
-    import anyio
-
-    code: int = anyio.run(functools.partial(_usage, place, **given))
+    code: int = anyio.run(functools.partial(_usage, location, **given))
     return code
 
 
@@ -66,16 +69,14 @@ def starting(since: str, now: datetime) -> int:
     return max(0, int((day - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)))
 
 
-async def _usage(place: StoreLocation, *, since: str, by: "By | None", as_json: bool) -> int:
-    from backstay.config.settings import load_settings
-
+async def _usage(location: StoreLocation, *, since: str, by: "By | None", as_json: bool) -> int:
     start = starting(since, datetime.now(UTC))
     models = load_settings().models
-    async with place.opened() as store:
+    async with location.open() as store:
         found = await _gather(store, start, models)
     groups = GROUPS if by is None else (by,)
     if as_json:
-        output.say_json(_as_json(found, groups, start))
+        output.print_json(_as_json(found, groups, start))
         return 0
     _show(found.ledger, groups, since)
     for problem in found.problems:
@@ -89,11 +90,8 @@ class _Found(Struct):
     problems: list[str] = field(default_factory=list)
 
 
-async def _gather(store: "EventStore", start: int, models: "Overrides") -> _Found:
+async def _gather(store: EventStore, start: int, models: "Overrides") -> _Found:
     """What sessions used since `start`. A fork comes after what it was copied from, so that the copy is not counted again."""
-    from backstay.ports import SessionQuery
-    from backstay.vocab.errors import BackstayError
-
     metas = [meta for meta in await store.list(SessionQuery(include_children=True)) if meta.updated >= start]
     metas.sort(key=lambda meta: (bool(meta.origin), meta.created, meta.id))
     seen: set[str] | None = set() if any(meta.origin for meta in metas) else None
@@ -113,7 +111,7 @@ async def _gather(store: "EventStore", start: int, models: "Overrides") -> _Foun
 
 
 async def _of_session(
-    store: "EventStore", meta: "SessionMeta", start: int, models: "Overrides", seen: set[str] | None
+    store: EventStore, meta: SessionMeta, start: int, models: "Overrides", seen: set[str] | None
 ) -> list["CallUsage"]:
     asked: dict[str, str] = {}
     found: list[CallUsage] = []
@@ -127,20 +125,14 @@ async def _of_session(
 
 
 def _calls(
-    records: "Iterable[Recorded]",
-    meta: "SessionMeta",
+    records: Iterable[Recorded],
+    meta: SessionMeta,
     start: int,
     asked: dict[str, str],
     models: "Overrides",
     seen: set[str] | None,
 ) -> "Iterable[CallUsage]":
     """The model calls among `records`. What children spent is in their own logs."""
-    from backstay.logic.budget import cost
-    from backstay.providers.catalog import facts_of
-    from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied
-    from backstay.vocab.events.limits import Compacted
-    from backstay.vocab.ids import provider_of
-
     for record in records:
         event = record.event
         if isinstance(event, ModelAsked):
@@ -164,51 +156,45 @@ def _calls(
 
 
 def _day(at: int) -> str:
-    from backstay.vocab.messages import in_calendar
-
     return f"{datetime.fromtimestamp(in_calendar(at) / 1_000_000).astimezone():%Y-%m-%d}"
 
 
 def _as_json(found: _Found, groups: "Iterable[By]", start: int) -> dict[str, object]:
-    from backstay.vocab.messages import iso
-
     ledger = found.ledger
     return {
         "since": iso(start) if start else None,
         "sessions": found.sessions,
         "total": ledger.total.as_json(),
         "by": {by: [{by: key} | each.as_json() for key, each in ledger.rows(by)] for by in groups},
-        "unpriced_models": ledger.unpriced(),
+        "unpriced_models": ledger.unpriced_models(),
         "problems": found.problems,
     }
 
 
 def _show(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
-    import shutil
-
     total = ledger.total
     if not total.calls:
         when = "" if since == "all" else f" since {since}" if "-" in since else f" in the last {since}"
-        output.say(f"No model was asked{when}." + ("" if since == "all" else " --since all looks further back."))
+        output.print_line(f"No model was asked{when}." + ("" if since == "all" else " --since all looks further back."))
         return
     width = max(40, shutil.get_terminal_size((100, 24)).columns)
     for by in groups:
-        _print(chart(ledger, by, width, blocks=_draws_blocks(), clean=output.escape_terminal))
-        output.say("")
+        _print(chart(ledger, by, width, blocks=_draws_blocks(), clean=output.escape_line))
+        output.print_line("")
     tokens = f"{total.usage.input:,} tokens in ({total.usage.cache_read:,} from a cache), {total.usage.output:,} out"
-    output.say(f"Total: {total.calls:,} calls, {tokens}, {total.price}. Bars show {measured_by(ledger)}.")
+    output.print_line(f"Total: {total.calls:,} calls, {tokens}, {total.price}. Bars show {bar_measure(ledger)}.")
     if total.computed or total.usage.estimated:
-        output.say("~ estimated, or reckoned from the prices of today's catalog.")
-    if unpriced := ledger.unpriced():
-        named = ", ".join(map(output.escape_terminal, unpriced[:_NAMED]))
+        output.print_line("~ estimated, or reckoned from the prices of today's catalog.")
+    if unpriced := ledger.unpriced_models():
+        named = ", ".join(map(output.escape_line, unpriced[:_NAMED]))
         more = f" and {len(unpriced) - _NAMED} more" if len(unpriced) > _NAMED else ""
-        output.say(f"No price is known for {named}{more}: not in the cost.")
+        output.print_line(f"No price is known for {named}{more}: not in the cost.")
 
 
 def _print(lines: "list[ChartLine]") -> None:
     if not sys.stdout.isatty():
         for line in lines:
-            output.say(f"{line.columns}  {line.bar}".rstrip())
+            output.print_line(f"{line.columns}  {line.bar}".rstrip())
         return
     from rich.console import Console
     from rich.text import Text
@@ -341,7 +327,7 @@ class Ledger:
             return [(day, found.get(day, Sum())) for day in _days(found)]
         return sorted(found.items(), key=lambda row: (-row[1].cost, -row[1].tokens, row[0]))
 
-    def unpriced(self) -> list[str]:
+    def unpriced_models(self) -> list[str]:
         """The models that have no known price."""
         return [model for model, each in self.rows("model") if each.unpriced]
 
@@ -364,7 +350,7 @@ def chart(
     size = _measure(ledger)
     cells = [(each.calls, each.usage.input, each.usage.output) for _, each in rows]
     texts = [(*(f"{number:,}" for number in row), each.price) for row, (_, each) in zip(cells, rows, strict=True)]
-    keys = [_fitted(clean(key), max(24, width // 3)) for key, _ in rows]
+    keys = [_fit(clean(key), max(24, width // 3)) for key, _ in rows]
     widths = [max(len(row[column]) for row in (TITLES, *texts)) for column in range(len(TITLES))]
     key_width = max((cell_len(key) for key in (*keys, by.upper())), default=0)
     room = width - key_width - sum(widths) - 2 * len(widths) - 2
@@ -377,13 +363,13 @@ def chart(
     return lines
 
 
-def measured_by(ledger: Ledger) -> str:
+def bar_measure(ledger: Ledger) -> str:
     """What the bars show."""
     return "tokens" if ledger.total.unpriced or not ledger.total.cost else "cost"
 
 
 def _measure(ledger: Ledger) -> Callable[[Sum], int]:
-    return (lambda each: each.cost) if measured_by(ledger) == "cost" else (lambda each: each.tokens)
+    return (lambda each: each.cost) if bar_measure(ledger) == "cost" else (lambda each: each.tokens)
 
 
 def _columns(key: str, row: Sequence[str], key_width: int, widths: Sequence[int]) -> str:
@@ -391,7 +377,7 @@ def _columns(key: str, row: Sequence[str], key_width: int, widths: Sequence[int]
     return "  ".join((padded, *(cell.rjust(width) for cell, width in zip(row, widths, strict=True))))
 
 
-def _fitted(key: str, width: int) -> str:
+def _fit(key: str, width: int) -> str:
     """`key` in at most `width` columns; the end of a long one says more than its beginning."""
     if cell_len(key) <= width:
         return key

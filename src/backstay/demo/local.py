@@ -1,4 +1,4 @@
-"""A real session on a real model, on this machine: pulled, checked, asked, and asked again by another process."""
+"""A session on a real model on this machine: the model is pulled and checked, asked, and asked again by another process."""
 
 import os
 import shutil
@@ -109,7 +109,7 @@ def _session(folder: Path, model: str, screen: Screen, *, keep: bool) -> int:
 
 
 def _judging() -> str:
-    """What keeps the model from doing harm here, in plain words."""
+    """Say what keeps the model from doing harm here."""
     free = "Reading it is free, with tools and with commands that only read"
     if sys.stdin.isatty():
         return f"{free}; before anything else runs or a file is written, you are asked."
@@ -123,7 +123,7 @@ def _run(folder: Path, part: str, model: str) -> int:
 
 
 async def _part(part: str, folder: Path, name: str) -> int:
-    """One process with the session open: asks the question of its part and shows what happens."""
+    """Open the session, ask the question of this part, and show what happens."""
     screen = Screen()
     person = sys.stdin.isatty() and screen.is_terminal
     model = find_local(f"local:{name}", data_dir() / "models")
@@ -151,7 +151,7 @@ async def _part(part: str, folder: Path, name: str) -> int:
 
 
 async def _ask(session: Session, prompt: str, screen: Screen) -> bool:
-    """Ask, show what happens, and say whether it came to an answer after at least one tool."""
+    """Ask, show what happens, and return whether an answer came after at least one tool."""
     screen.line("you", prompt)
     before = len(session.history)
     async with anyio.create_task_group() as tasks:
@@ -172,7 +172,7 @@ async def _show(session: Session, screen: Screen) -> None:
 
 
 class _Person:
-    """Asks whoever sits at the terminal. Without a clear yes nothing runs."""
+    """Ask the person at the terminal. Without a clear yes nothing runs."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -187,7 +187,7 @@ class _Person:
 
 
 async def _refuse(question: Question) -> Answer:
-    """Decide where nobody can be asked: whatever is not free of harm is not run."""
+    """Refuse every call that needs an approval: no person can be asked."""
     words = f"{question.tool} is not allowed here: {question.reason}. Use commands that only read, such as cat, grep, ls, wc."
     return Answer(allowed=False, message=words)
 

@@ -1,4 +1,4 @@
-"""What a person sees of the demo: in colour on a terminal, plain in a pipe."""
+"""Print what a person sees of the demo: in colour on a terminal, plain in a pipe."""
 
 from rich.console import Console
 from rich.text import Text as Styled
@@ -15,7 +15,7 @@ LINES = 9
 
 
 class Screen:
-    """Prints headings, remarks and the items of a session."""
+    """Print headings, remarks and the items of a session."""
 
     def __init__(self) -> None:
         self._console = _Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -38,26 +38,26 @@ class Screen:
         self._flush()
 
     def remark(self, words: str, style: str = "") -> None:
-        """Say something about what is seen."""
+        """Print a comment on what happens."""
         self._end_stream()
         self._console.print(Styled(words, style=style))
         self._flush()
 
     def line(self, who: str, words: str, style: str = "") -> None:
-        """Say who does what."""
+        """Print who does what."""
         self._end_stream()
         self._console.print(Styled.assemble((f"{who:<7}", "bold"), (words, style)))
         self._flush()
 
     def question(self, words: str) -> None:
-        """Ask, and leave the cursor behind the question. Nothing else is printed before the answer."""
+        """Print a question, and leave the cursor behind it. Nothing else is printed before the answer."""
         self._end_stream()
         self._held = []
         self._console.print(Styled.assemble((f"{'ask':<7}", "bold yellow"), (words, "yellow")), end=" ")
         self._flush()
 
     def hint(self, words: str) -> None:
-        """Say how to answer."""
+        """Print how to answer."""
         self._console.print(Styled(words, style="yellow"))
         self._flush()
 
@@ -69,7 +69,7 @@ class Screen:
             self.show(item)
 
     def show(self, item: Item) -> None:
-        """Print what a person should see of an item."""
+        """Print an item, or nothing when a person need not see it."""
         if self._held is not None:
             self._held.append(item)
             return
@@ -93,7 +93,7 @@ class Screen:
                 pass
 
     def remember(self, calls: dict[str, ToolCall]) -> None:
-        """Know calls that were made before this screen was there."""
+        """Add calls that were made before this screen existed."""
         self._calls.update(calls)
 
     def _stream(self, text: str) -> None:
@@ -125,7 +125,7 @@ class Screen:
 
 
 class _Console(Console):
-    """A console that falls silent when nobody reads it, instead of ending the program in the middle of a session."""
+    """A console that falls silent when its reader is gone, instead of ending the program in the middle of a session."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

@@ -1,4 +1,4 @@
-"""The demo as a whole: a session that dies in the middle of a turn, and the same session finishing its work."""
+"""`backstay demo`: a session whose process dies in the middle of a turn, and the same session finishing its work."""
 
 import os
 import shlex
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import click
 
 from backstay.cli.log_lines import one_line
 from backstay.cli.log_validate import problems
@@ -27,8 +28,11 @@ This is a whole agent session, offline. The model is a script that ships with Ba
 Everything else is real: the files, the commands, the log, the crash."""
 
 
-def run(*, keep: bool, fast: bool) -> int:
-    """Play the demo and return the exit code."""
+@click.command("demo")
+@click.option("--keep", is_flag=True, help="Keep the folder, to look at it afterwards.")
+@click.option("--fast", is_flag=True, help="Without pauses.")
+def command(keep: bool, fast: bool) -> int:
+    """Watch a session crash in the middle of a turn and finish after the resume; offline, no key."""
     folder = Path(tempfile.mkdtemp(prefix="backstay-demo-"))
     try:
         return _play(folder, Screen(), keep=keep, fast=fast)
@@ -92,13 +96,13 @@ def _sum_up(folder: Path, screen: Screen, *, keep: bool) -> int:
         + ("the log is valid" if not wrong else f"the log is NOT valid: {wrong[0]}"),
     ):
         screen.remark(f"  {'✓' if sound else '-'} {words}", "green" if sound else "red")
-    _say_next(folder, screen, keep=keep)
+    _print_next_steps(folder, screen, keep=keep)
     return 0 if sound else 1
 
 
-def _say_next(folder: Path, screen: Screen, *, keep: bool) -> None:
+def _print_next_steps(folder: Path, screen: Screen, *, keep: bool) -> None:
     screen.heading("What to type next")
-    backstay = _command()
+    backstay = _program()
     if keep:
         store = store_of(folder)
         screen.remark(f"  {backstay} --store {store} sessions show {SESSION}")
@@ -113,8 +117,8 @@ def _say_next(folder: Path, screen: Screen, *, keep: bool) -> None:
     screen.remark(f"  {backstay} --help                            everything else")
 
 
-def _command() -> str:
-    """What to type to run Backstay from here: its name, or its path when the shell would not find it."""
+def _program() -> str:
+    """Return what to type to run Backstay: its name, or its path when the shell would not find it."""
     if shutil.which("backstay") is not None:
         return "backstay"
     program = Path(sys.executable).with_name("backstay")

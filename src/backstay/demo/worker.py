@@ -18,8 +18,8 @@ from backstay.session.session import Session
 from backstay.vocab.errors import TurnError
 from backstay.vocab.messages import ToolCall
 
-PATIENCE_S: Final = 8.0
-"""How long a person at a terminal is waited for."""
+ANSWER_S: Final = 8.0
+"""Seconds that a person at a terminal has to answer."""
 REFUSED: Final = 3
 
 
@@ -39,7 +39,7 @@ class Worker:
         self._screen = Screen()
 
     async def start(self) -> int:
-        """Begin the work, and die when the publishing has happened and its result has not arrived."""
+        """Begin the work, and die after the publishing and before its result arrives."""
         model = f"scripted:{script_of(self._folder)}"
         async with open_with(self._options(model=model, session_id=SESSION)) as session:
             self._screen.line("you", PROMPT)
@@ -53,7 +53,7 @@ class Worker:
         return REFUSED
 
     async def finish(self) -> int:
-        """Open what the dead process left, say what is known, and go on."""
+        """Open the session that the dead process left, say what is known, and go on."""
         async with open_with(self._options(resume=SESSION)) as session:
             assert session.report is not None
             self._screen.remark(session.report.words(), "yellow")
@@ -97,19 +97,19 @@ class Worker:
         command = question.args.get("command")
         publishes = command == PUBLISH
         self._screen.question(f"May it run {command!r}? ({question.reason})")
-        if not await self._refused():
+        if not await self._refuses():
             self._screen.answer("yes" if publishes else "yes, for this session")
             return Answer(allowed=True, grant="once" if publishes else "session")
         self._screen.answer("no")
         return Answer(allowed=False)
 
-    async def _refused(self) -> bool:
-        """Whether the person says no; without a person, or one who says nothing, the demo says yes."""
+    async def _refuses(self) -> bool:
+        """Return whether the person says no; without an answer, the demo says yes."""
         if self._fast or not (sys.stdin.isatty() and self._screen.is_terminal):
             await anyio.sleep(0 if self._fast else 1)
             return False
-        self._screen.hint(f"Enter: yes   n: no   (yes by itself in {PATIENCE_S:g} seconds)")
-        with anyio.move_on_after(PATIENCE_S):
+        self._screen.hint(f"Enter: yes   n: no   (yes by itself in {ANSWER_S:g} seconds)")
+        with anyio.move_on_after(ANSWER_S):
             await anyio.wait_readable(sys.stdin)
             return os.read(sys.stdin.fileno(), 1024).strip().lower().startswith(b"n")
         return False

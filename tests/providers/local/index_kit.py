@@ -152,7 +152,7 @@ class Witness:
         """Take a remark."""
         self.words.append(words)
 
-    def moved(self, doing: str, done: int, total: int) -> None:
+    def advance(self, doing: str, done: int, total: int) -> None:
         """Take how far it is."""
         assert 0 <= done <= total
         if self.stop_at is not None and doing == "pull" and done >= self.stop_at:

@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from backstay.cli import models_pull
-from backstay.providers.local.pins import known_models
 from backstay.vocab.errors import UserError
 from tests.providers.local.index_kit import hosting
 
@@ -22,10 +21,6 @@ def run(tmp_path: Path, *arguments: str, index: str = "http://127.0.0.1:9/simple
         "PIP_CERT": "",
     }
     return CliRunner().invoke(models_pull.command, arguments, env=environ, standalone_mode=False)
-
-
-def test_the_names_that_can_be_typed_are_those_of_the_pins() -> None:
-    assert tuple(pin.name for pin in known_models()) == models_pull.MODELS
 
 
 def test_sources_out_of_reach_are_named_one_after_the_other(tmp_path: Path) -> None:
@@ -70,9 +65,9 @@ def models_pull_result(folder: Path) -> object:
 
 
 def test_lines_come_at_every_tenth(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = models_pull.DownloadProgress()
+    lines = models_pull.ProgressLines()
     for done in range(101):
-        lines.moved("pull", done * 10_000_000, 1_000_000_000)
+        lines.advance("pull", done * 10_000_000, 1_000_000_000)
 
     shown = capsys.readouterr().err.splitlines()
     assert len(shown) == 11

@@ -26,7 +26,7 @@ class Watcher(Protocol):
     def say(self, words: str) -> None:
         """Take a remark."""
 
-    def moved(self, doing: str, done: int, total: int) -> None:
+    def advance(self, doing: str, done: int, total: int) -> None:
         """Take how far it is, in bytes."""
 
 
@@ -90,7 +90,7 @@ def _try_all(
         begun = f", going on after {megabytes(have)}" if have else ""
         watcher.say(f"{pin.file} ({megabytes(pin.bytes)}, {pin.license}) from {source.label}{begun}")
         try:
-            source.bring(pin, growing, lambda done: watcher.moved("pull", done, pin.bytes))
+            source.bring(pin, growing, lambda done: watcher.advance("pull", done, pin.bytes))
             _verify(growing, pin, source.label, watcher)
         except (Unreachable, Tampered) as exc:
             watcher.say(str(exc))
@@ -104,7 +104,7 @@ def _try_all(
 
 
 def _verify(growing: Path, pin: ModelPin, label: str, watcher: Watcher) -> None:
-    found = sha256_of(growing, lambda done: watcher.moved("verify", done, pin.bytes))
+    found = sha256_of(growing, lambda done: watcher.advance("verify", done, pin.bytes))
     if found != pin.sha256:
         growing.unlink()
         raise Tampered(
@@ -117,7 +117,7 @@ def _verify(growing: Path, pin: ModelPin, label: str, watcher: Watcher) -> None:
 def _is_there(target: Path, pin: ModelPin, watcher: Watcher) -> bool:
     if not target.exists():
         return False
-    if sha256_of(target, lambda done: watcher.moved("verify", done, pin.bytes)) == pin.sha256:
+    if sha256_of(target, lambda done: watcher.advance("verify", done, pin.bytes)) == pin.sha256:
         return True
     watcher.say(f"{str(target)!r} is damaged: its SHA-256 is not the pinned one. It is removed and pulled again.")
     target.unlink()

@@ -1,4 +1,4 @@
-"""Reads recorded answers of model APIs through the adapters, in random pieces."""
+"""Recorded answers of model APIs, one JSON object a line, read through the adapters in random pieces."""
 
 import random
 import sys
@@ -18,11 +18,11 @@ from backstay.vocab.specs import Usage
 from backstay.wire.json_text import json_line
 
 _SIZES: Final = (3, 40, 600)
-"""How long the pieces of a body are on average; one of them is drawn for each body."""
+"""Average lengths of the pieces of a body; one is drawn for each body."""
 _FEWEST_BYTES: Final = 100
-"""How long the pieces of a long body are at least, on average: thousands of lines a second are read."""
+"""The least average length of the pieces of a long body, so that thousands of lines are read in a second."""
 _SMALL: Final = 48
-"""Pieces that even a short body may come in."""
+"""Pieces that even a short body may be cut into."""
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,23 +36,23 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     retry_after: str | float | None = None
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _ReadMessage(msgspec.Struct, frozen=True, kw_only=True):
     content: tuple[DurablePart, ...]
     role: str = "assistant"
 
 
-class _Read(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an answer."""
+class _ReadAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that was read."""
 
     id: msgspec.Raw
-    message: _Said
+    message: _ReadMessage
     usage: Usage | None
     stop: str
     model: str
     notes: tuple[str, ...]
 
 
-class _Failed(msgspec.Struct, frozen=True, kw_only=True):
+class _ReadFailure(msgspec.Struct, frozen=True, kw_only=True):
     id: msgspec.Raw
     error: dict[str, object]
 
@@ -64,27 +64,27 @@ def decode_lines(format_name: str, seed: int) -> int:
     for number, line in enumerate(sys.stdin.buffer):
         if line.strip():
             out.write(decode_line(format, line, random.Random(seed * 1_000_003 + number)).decode() + "\n")
-            out.flush()  # whoever sends line by line waits for the answer
+            out.flush()  # a sender may wait for each answer
     return 0
 
 
 def decode_line(format: Format, line: bytes, chance: random.Random) -> bytes:
-    """What one line says, read through the adapter; a line that says nothing is answered too."""
+    """Read one line through the adapter; a line that is no recording is answered with an error."""
     try:
         recording = _lines.decode(line)
         body = _body(recording, format.name)
     except ValueError as exc:  # not JSON, or not what a line must have
         return _encode(
-            _failed(_id_of(line), ProviderError("bad_request", f"This line is not a recorded answer: {exc}"))
+            _failure(_id_of(line), ProviderError("bad_request", f"This line is not a recorded answer: {exc}"))
         )
     try:
         return _encode(_success(recording.id, _read(format, recording, body, chance)))
     except ProviderError as exc:
-        return _encode(_failed(recording.id, exc))
+        return _encode(_failure(recording.id, exc))
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as exc:
-        # the adapter broke: that is worth a line of its own and no reason to leave the others unread
+        # a broken adapter is reported in a line of its own, and the other lines are still read
         problem = ProviderError("unknown", f"The adapter failed with {type(exc).__name__}: {exc}")
-        return _encode(_failed(recording.id, problem))
+        return _encode(_failure(recording.id, problem))
 
 
 def _read(format: Format, recording: Recording, body: bytes, chance: random.Random) -> ModelReply:
@@ -114,7 +114,7 @@ def _body(recording: Recording, format_name: str) -> bytes:
 
 
 def _frame(chunk: bytes) -> bytes:
-    """One event as a server sends it, named by its type where it has one."""
+    """Return one event as a server sends it, named by its type where it has one."""
     if chunk.startswith(b'"'):
         return b"data: " + msgspec.json.decode(chunk, type=str).encode() + b"\n\n"
     name = msgspec.json.decode(chunk, type=_Typed).type
@@ -136,46 +136,46 @@ def _pieces(body: bytes, chance: random.Random) -> Iterator[bytes]:
             at = cut
 
 
-def _success(id: msgspec.Raw, reply: ModelReply) -> _Read:
+def _success(id: msgspec.Raw, reply: ModelReply) -> _ReadAnswer:
     content, _ = make_durable(reply.parts)
-    said = _Said(content=tuple(_named(part, number) for number, part in enumerate(content, start=1)))
-    return _Read(id=id, message=said, usage=reply.usage, stop=reply.stop, model=reply.model, notes=reply.notes)
+    said = _ReadMessage(content=tuple(_with_id(part, number) for number, part in enumerate(content, start=1)))
+    return _ReadAnswer(id=id, message=said, usage=reply.usage, stop=reply.stop, model=reply.model, notes=reply.notes)
 
 
-def _named(part: DurablePart, number: int) -> DurablePart:
-    """A call under the provider's id: in a session it would have one of ours."""
+def _with_id(part: DurablePart, number: int) -> DurablePart:
+    """Return a call with the provider's id: in a session it would have one of ours."""
     if isinstance(part, ToolCall) and not part.id:
         return msgspec.structs.replace(part, id=part.provider_id or f"call-{number}")
     return part
 
 
-def _failed(id: msgspec.Raw, problem: ProviderError) -> _Failed:
+def _failure(id: msgspec.Raw, problem: ProviderError) -> _ReadFailure:
     error: dict[str, object] = {"kind": problem.kind, "message": str(problem)}
     if problem.retry_after_s is not None:
         error["retry_after_s"] = problem.retry_after_s
-    return _Failed(id=id, error=error)
+    return _ReadFailure(id=id, error=error)
 
 
 def _id_of(line: bytes) -> msgspec.Raw:
     try:
-        return msgspec.json.decode(line, type=_Named).id
+        return msgspec.json.decode(line, type=_WithId).id
     except ValueError:
-        return _NOBODY
+        return _NO_ID
 
 
-_NOBODY: Final = msgspec.Raw(b"null")
+_NO_ID: Final = msgspec.Raw(b"null")
 
 
-class _Named(msgspec.Struct, frozen=True):
-    id: msgspec.Raw = _NOBODY
+class _WithId(msgspec.Struct, frozen=True):
+    id: msgspec.Raw = _NO_ID
 
 
 _lines: Final = msgspec.json.Decoder(Recording)
 
 
-def _encode(content: _Read | _Failed) -> bytes:
+def _encode(content: _ReadAnswer | _ReadFailure) -> bytes:
     try:
         return json_line(content)
     except UnicodeEncodeError as exc:
         problem = ProviderError("unknown", f"The answer has text that cannot be written: {exc.reason}.")
-        return json_line(_failed(content.id, problem))
+        return json_line(_failure(content.id, problem))

@@ -1,4 +1,4 @@
-"""Cases for the policy, a JSON object a line: what would be decided about a call, under these rules, at that place."""
+"""Cases for the policy, one JSON object a line: a call, rules and a described place; answered with the verdict, or scored."""
 
 import re
 import sys
@@ -30,7 +30,7 @@ from backstay.wire.json_text import json_line
 
 
 class DescribedFiles:
-    """A file system that is only described."""
+    """A file system that exists only as a description."""
 
     def __init__(self, files: Mapping[str, object], cwd: str, home: str, system: System) -> None:
         self._links: dict[str, str] = {}
@@ -45,7 +45,7 @@ class DescribedFiles:
             self._paths.update("/".join(parts[:end]) for end in range(2, len(parts) + 1))
 
     def follow(self, path: str) -> str:
-        """Where a path leads with every link followed; empty when links run in a circle."""
+        """Follow every link of a path; return an empty text when links run in a circle."""
         done: list[str] = []
         todo = [part for part in path.split("/") if part]
         for _ in range(2000):
@@ -65,11 +65,11 @@ class DescribedFiles:
         return ""
 
     def links(self, paths: Iterable[str]) -> dict[str, str]:
-        """Where paths lead."""
+        """Return where paths lead."""
         return {path: self.follow(path) for path in paths if path}
 
     def match(self, glob: str) -> tuple[str, ...]:
-        """The paths that a pattern matches, links followed; what `git` has tracked is every file."""
+        """Return the paths that a pattern matches, with links followed; to `git`, every file is tracked."""
         if (lookup := lookup_of(glob)) is not None:
             if lookup.which in ("handed", "revision"):
                 return ()
@@ -82,7 +82,7 @@ class DescribedFiles:
         return tuple(sorted({self.follow(path) for path in self._paths if pattern.fullmatch(path)}))
 
     def _below(self, folder: str, lookup: Lookup) -> Iterator[str]:
-        """What is described below a folder, there or where it leads, that a lookup is about."""
+        """Yield the described paths below a folder, or below where it leads, that a lookup covers."""
         if lookup.which == "elsewhere" or (lookup.which == "named" and folder not in self._paths):
             yield from NOT_TOLD
             return
@@ -125,7 +125,7 @@ def _segment(part: str, *, hidden: bool) -> str:
 
 CWD: Final = "/repo"
 HOME: Final = "/home/u"
-"""Where a line that does not say is assumed to happen."""
+"""The default folders of a case."""
 
 _CHUNK: Final = 1 << 16
 _SYSTEMS: Final[Mapping[str, Literal["linux", "darwin", "windows"]]] = {
@@ -145,12 +145,12 @@ _SOURCES: Final[Mapping[str, RuleSource]] = {
     "local": "local",
     "session": "session",
 }
-_BROUGHT: Final = ("project", "local")
-"""Sources that a workspace brings along."""
+_OF_WORKSPACE: Final = ("project", "local")
+"""Sources that come with a workspace."""
 
 
-class CasePlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a call would happen."""
+class CaseContext(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The place of a call."""
 
     cwd: str = CWD
     home: str = HOME
@@ -158,25 +158,25 @@ class CasePlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     shell: str = "bash"
     roots: tuple[str, ...] = ()
     fixture: dict[str, object] | None = None
-    """A file system: paths, from the working folder, and what is there: a text, or `symlink:TARGET`."""
+    """A file system: paths relative to the working folder, each with a text or `symlink:TARGET`."""
 
     @property
     def system(self) -> Literal["linux", "darwin", "windows"]:
-        """The kind of system, which says how names are compared. Raise `UserError` for one that is not known."""
+        """The kind of system, which says how names are compared. Raise `UserError` for an unknown one."""
         try:
             return _SYSTEMS[self.os.lower()]
         except KeyError:
             raise UserError(f"ctx.os is {self.os!r}, which is not known. Known are {', '.join(_SYSTEMS)}.") from None
 
     def check(self) -> None:
-        """Raise `UserError` when it cannot be said what lies in the workspace."""
+        """Raise `UserError` when a path is not absolute: then nothing is known to lie in the workspace."""
         for name, path in (("cwd", self.cwd), ("home", self.home), *(("roots", root) for root in self.roots)):
             if not _ABSOLUTE.match(path):
                 raise UserError(f"ctx.{name} is {path!r}, which is no absolute path.")
 
 
 class HookCaseRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a hook ended."""
+    """The end of a hook."""
 
     event: str = "PreToolUse"
     exit: int = 0
@@ -187,10 +187,10 @@ class HookCaseRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rules of a line, and the mode."""
+    """The rules and the mode of a case."""
 
     mode: Mode | Literal["auto", "manual"] = "default"
-    """Two that other programs have count as `default`."""
+    """`auto` and `manual` of other programs count as `default`."""
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -200,17 +200,17 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     hook: HookCaseRun | None = None
 
 
-_NOBODY: Final = msgspec.Raw(b"null")
+_NO_ID: Final = msgspec.Raw(b"null")
 
 
 class CaseLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One case; `ok`, `kind` and `category` are there when somebody wrote down what is right."""
+    """One case; `ok`, `kind` and `category` say what is right, for a score."""
 
     tool: str
     args: dict[str, object] = {}
-    id: msgspec.Raw = _NOBODY
+    id: msgspec.Raw = _NO_ID
     rule_set: RuleSet = RuleSet()
-    ctx: CasePlace | None = None
+    ctx: CaseContext | None = None
     ok: tuple[str, ...] = ()
     kind: str = ""
     category: str = ""
@@ -222,7 +222,7 @@ class _Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A verdict as it is printed."""
+    """A verdict as it is answer_of."""
 
     id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     decision: str
@@ -243,16 +243,16 @@ class _Error(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Id(msgspec.Struct, frozen=True):
-    id: msgspec.Raw = _NOBODY
+    id: msgspec.Raw = _NO_ID
 
 
 def check_lines() -> int:
-    """Answer each line of standard input with a line, in order; tell the pace on standard error."""
+    """Answer each line of standard input with a line, in order; print the pace to standard error."""
     out, count, began = sys.stdout.buffer, 0, perf_counter()
     for lines in _arriving(cast(BufferedReader, sys.stdin.buffer)):
         answers = [answer_line(line) + b"\n" for line in lines if line.strip()]
         out.write(b"".join(answers))
-        out.flush()  # whoever sends line by line waits for the answer
+        out.flush()  # a sender may wait for each answer
         count += len(answers)
     took = max(perf_counter() - began, 1e-9)
     print(f"{count} calls in {took:.2f} s: {count / took:,.0f} a second", file=sys.stderr)
@@ -260,7 +260,7 @@ def check_lines() -> int:
 
 
 def _arriving(source: BufferedReader) -> Iterator[list[bytes]]:
-    """Whole lines as they come in, as many at once as there are."""
+    """Yield whole lines as they arrive, as many at once as there are."""
     rest = list[bytes]()
     while chunk := source.read1(_CHUNK):
         first, *lines = chunk.split(b"\n")
@@ -272,35 +272,35 @@ def _arriving(source: BufferedReader) -> Iterator[list[bytes]]:
 
 
 def answer_line(line: bytes) -> bytes:
-    """The verdict on one line; a line that is no case is answered too."""
+    """Return the verdict on one line, or an error for a line that is no case."""
     try:
         case = read_line(line)
     except (ValueError, RecursionError) as exc:  # not JSON, or not what a line must have
-        return _unjudged(_id_of(line), f"This line is not a case: {exc}")
+        return _error_line(_id_of(line), f"This line is not a case: {exc}")
     try:
-        return json_line(printed(decide(case), case.id))
+        return json_line(answer_of(decide(case), case.id))
     except UserError as exc:
-        return _unjudged(case.id, str(exc))
+        return _error_line(case.id, str(exc))
     except UnicodeEncodeError as exc:
-        return _unjudged(case.id, f"The answer has text that cannot be written: {exc.reason}.")
+        return _error_line(case.id, f"The answer has text that cannot be written: {exc.reason}.")
 
 
-def _unjudged(id: msgspec.Raw, error: str) -> bytes:
-    """What cannot be judged is not allowed."""
+def _error_line(id: msgspec.Raw, error: str) -> bytes:
+    """Return the answer to a line that cannot be judged: deny."""
     return json_line(_Error(id=id, error=error, reason=_Why(kind="error", detail=error)))
 
 
 def read_line(line: bytes) -> CaseLine:
-    """Read a case. Raise `ValueError` when it is none, or has a key that only a mistake explains. Notes under other keys are left alone."""
+    """Read a case. Raise `ValueError` when it is none, or has a misspelt key. Keys like no other are notes and are ignored."""
     found = _lines.decode(line)
     for key in _keys.decode(line):
-        if key not in CaseLine.__struct_fields__ and (meant := _meant(key)):
+        if key not in CaseLine.__struct_fields__ and (meant := _similar_key(key)):
             raise ValueError(f"it has the key {key!r}, which is not known. Did you mean {meant!r}?")
     return found
 
 
 @lru_cache(maxsize=256)
-def _meant(key: str) -> str:
+def _similar_key(key: str) -> str:
     return nearest(key.casefold(), (*CaseLine.__struct_fields__, "rules")).replace("rules", "rule_set")
 
 
@@ -308,8 +308,8 @@ _lines: Final = msgspec.json.Decoder(CaseLine)
 _keys: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> CaseAnswer:
-    """A verdict as it is printed."""
+def answer_of(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> CaseAnswer:
+    """Return a verdict as it is answer_of."""
     return CaseAnswer(
         id=id,
         decision=verdict.decision,
@@ -323,33 +323,33 @@ def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSE
 
 
 def decide(case: CaseLine) -> Verdict:
-    """Weigh a case, with what its hook wants changed."""
-    said, place = case.rule_set, case.ctx or CasePlace()
-    place.check()
-    if said.source not in _SOURCES:  # whoever that is, nobody trusts them
-        said = msgspec.structs.replace(said, source="project", trusted=False)
-    rules, mode = rules_of(said, place), mode_of(said)
+    """Judge a case, with the changes that its hook makes."""
+    rule_set, ctx = case.rule_set, case.ctx or CaseContext()
+    ctx.check()
+    if rule_set.source not in _SOURCES:  # an unknown source is not trusted
+        rule_set = msgspec.structs.replace(rule_set, source="project", trusted=False)
+    rules, mode = rules_of(rule_set, ctx), mode_of(rule_set)
     tool = spec_of(case.tool)
 
-    def weighed(args: dict[str, object], hook: HookVerdict | None = None) -> Verdict:
+    def judge(args: dict[str, object], hook: HookVerdict | None = None) -> Verdict:
         call = Call(tool, args)
-        call_site = call_site_of(place, call, rules, trusted=said.trusted)
-        return judge_call(call, call_site, rules, mode=mode, scope=said.scope, hook=hook)
+        site = call_site_of(ctx, call, rules, trusted=rule_set.trusted)
+        return judge_call(call, site, rules, mode=mode, scope=rule_set.scope, hook=hook)
 
-    hook = _heard(said.hook) if said.hook is not None else None
-    if hook is not None and not said.trusted and _SOURCES[said.source] in _BROUGHT:
+    hook = _hook_verdict(rule_set.hook) if rule_set.hook is not None else None
+    if hook is not None and not rule_set.trusted and _SOURCES[rule_set.source] in _OF_WORKSPACE:
         hook = hook if hook.decision in ("deny", "ask") or hook.blocked else None  # it would not have been run
-    if hook is None or said.hook is None:
-        return weighed(case.args)
+    if hook is None or rule_set.hook is None:
+        return judge(case.args)
     changed = msgspec.json.decode(hook.args, type=dict[str, object]) if hook.args else case.args
-    if said.hook.event == "PermissionRequest":
-        first = weighed(case.args)
-        return weighed(changed, hook) if first.decision == "ask" else first
-    return weighed(changed, hook)
+    if rule_set.hook.event == "PermissionRequest":
+        first = judge(case.args)
+        return judge(changed, hook) if first.decision == "ask" else first
+    return judge(changed, hook)
 
 
-def _heard(run: HookCaseRun) -> HookVerdict | None:
-    """What a hook said; one of another moment says nothing about a call. Raise `UserError` for a moment that is not known."""
+def _hook_verdict(run: HookCaseRun) -> HookVerdict | None:
+    """Return the verdict of a hook; None for an event that decides no call. Raise `UserError` for an unknown event."""
     if run.event not in EVENTS:
         raise UserError(f"rule_set.hook.event is {run.event!r}, which is not known. Known are {', '.join(EVENTS)}.")
     if EVENTS[run.event].decides != "call":
@@ -362,11 +362,11 @@ def _heard(run: HookCaseRun) -> HookVerdict | None:
     return merge_answers([answer])
 
 
-def rules_of(said: RuleSet, place: CasePlace) -> tuple[Rule, ...]:
-    """The rules of a line. Raise `UserError` for what is none."""
-    source = _SOURCES[said.source]
-    root = f"{place.home}/.claude" if source == "person" else place.cwd
-    return _rules(said.deny, said.ask, said.allow, source, root)
+def rules_of(rule_set: RuleSet, ctx: CaseContext) -> tuple[Rule, ...]:
+    """Return the rules of a case. Raise `UserError` for a text that is no rule."""
+    source = _SOURCES[rule_set.source]
+    root = f"{ctx.home}/.claude" if source == "person" else ctx.cwd
+    return _rules(rule_set.deny, rule_set.ask, rule_set.allow, source, root)
 
 
 @lru_cache(maxsize=512)
@@ -380,39 +380,33 @@ def _rules(
     )
 
 
-def mode_of(said: RuleSet) -> Mode:
-    """The mode that holds: a repository may make things stricter, not looser."""
-    if said.mode == "auto" or said.mode == "manual":  # noqa: PLR1714 - so the types can tell
+def mode_of(rule_set: RuleSet) -> Mode:
+    """Return the mode in force: a repository may make it stricter, not looser."""
+    if rule_set.mode == "auto" or rule_set.mode == "manual":  # noqa: PLR1714 - so the types can tell
         return "default"
-    brought = said.source in ("project", "local")
-    if brought and said.mode == "bypassPermissions":
+    of_workspace = rule_set.source in _OF_WORKSPACE
+    if of_workspace and rule_set.mode == "bypassPermissions":
         return "default"
-    return "default" if brought and not said.trusted and said.mode == "acceptEdits" else said.mode
+    return "default" if of_workspace and not rule_set.trusted and rule_set.mode == "acceptEdits" else rule_set.mode
 
 
-def call_site_of(place: CasePlace, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> CallSite:
-    """The ground of a call, with what its file system says about the paths of the call."""
-    call_site = CallSite(
-        cwd=place.cwd, home=place.home, roots=place.roots, os=place.system, shell=place.shell, trusted=trusted
-    )
-    if not place.fixture:
-        return msgspec.structs.replace(call_site, described=True)
-    files = DescribedFiles(place.fixture, place.cwd, place.home, place.system)
-    paths, globs = paths_to_resolve(call, call_site, rules)
-    return msgspec.structs.replace(
-        call_site,
-        links=files.links(paths),
-        globs={glob: files.match(glob) for glob in globs},
-    )
+def call_site_of(ctx: CaseContext, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> CallSite:
+    """Return the call site of a case, with what its file system says about the paths of the call."""
+    site = CallSite(cwd=ctx.cwd, home=ctx.home, roots=ctx.roots, os=ctx.system, shell=ctx.shell, trusted=trusted)
+    if not ctx.fixture:
+        return msgspec.structs.replace(site, described=True)
+    files = DescribedFiles(ctx.fixture, ctx.cwd, ctx.home, ctx.system)
+    paths, globs = paths_to_resolve(call, site, rules)
+    return msgspec.structs.replace(site, links=files.links(paths), globs={glob: files.match(glob) for glob in globs})
 
 
 def _id_of(line: bytes) -> msgspec.Raw:
-    """The id of a line that is no case; of one that is no JSON either, if it stands first."""
+    """Return the id of a line that is no case; in a line that is no JSON, only if it stands first."""
     try:
         return msgspec.json.decode(line, type=_Id).id
     except (ValueError, RecursionError):
         found = _ID_FIRST.match(line)
-        return msgspec.Raw(found[1]) if found else _NOBODY
+        return msgspec.Raw(found[1]) if found else _NO_ID
 
 
 _ID_FIRST: Final = re.compile(rb'\s*\{\s*"id"\s*:\s*("[\w .:/+-]*"|-?(?:0|[1-9]\d{0,17}))\s*,', re.ASCII)
@@ -435,9 +429,9 @@ def score_lines() -> int:
             continue
         tally = totals[case.category or "other"][case.kind]
         tally[1] += 1
-        if _is_wrong(case, decision):
+        if decision not in case.ok:
             tally[0] += 1
-            misses.append(f"  {_named(case)} {case.tool}: {decision}, right: {'/'.join(case.ok)} ({detail})")
+            misses.append(f"  {_case_name(case)} {case.tool}: {decision}, right: {'/'.join(case.ok)} ({detail})")
     took = max(perf_counter() - began, 1e-9)
     _print(totals, misses)
     print(f"{count} calls in {took:.2f} s: {count / took:,.0f} a second", file=sys.stderr)
@@ -456,12 +450,7 @@ def _answer(line: bytes) -> tuple[CaseLine | None, str, str]:
     return case, verdict.decision, verdict.detail
 
 
-def _is_wrong(case: CaseLine, decision: str) -> bool:
-    """An attack must not get through; what the case calls right counts for the rest, and for attacks where `deny` alone is right."""
-    return decision not in case.ok
-
-
-def _named(case: CaseLine) -> str:
+def _case_name(case: CaseLine) -> str:
     return msgspec.json.decode(case.id, type=str) if bytes(case.id).startswith(b'"') else bytes(case.id).decode()
 
 
