@@ -207,7 +207,7 @@ def _judge(
         running=program_folders((folder,), os.environ.get("PATH", ""), folder),
     )
     paths, globs = paths_to_resolve(call, site, rules)
-    site = msgspec.structs.replace(site, links=resolve_paths.look(paths), globs=resolve_paths.match(globs))
+    site = msgspec.structs.replace(site, links=resolve_paths.follow_links(paths), globs=resolve_paths.match(globs))
     return judge_call(call, site, rules, mode=mode or settings.permission_mode or "default", scope=scope)
 
 
