@@ -25,7 +25,7 @@ from backstay.runtime.barrier import Fault, run_guarded
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.session.session import Session
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.stores.memory import MemoryStore
 from backstay.stores.trace.trace import NoTrace
 from backstay.testing.checked_model import check_shape

@@ -5,7 +5,7 @@ import anyio
 from backstay import open_session, open_store
 from backstay.logic.compaction import apply, frame_summary, plan, state_after
 from backstay.ports import Answer, ModelReply, ModelRequest, Question
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import TurnPaused
 from backstay.vocab.events import ChildFinished

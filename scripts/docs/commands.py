@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from backstay.commands.spec import CommandSpec
-from backstay.session.project.commands import BUILT_IN
+from backstay.commands.registry import CommandSpec
+from backstay.session.project.commands import BUILT_IN, tool_name
 from backstay.session.project.run_includes import LARGEST, SECONDS
-from backstay.session.project.tools import tool_name
 
 DATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

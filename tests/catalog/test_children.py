@@ -10,7 +10,7 @@ import pytest
 from backstay import UserError, open_session, open_store, tool
 from backstay.catalog import sessions
 from backstay.ports import EventStore, ModelRequest, SessionQuery
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import NoSession

@@ -13,7 +13,7 @@ from backstay.checkpoints.walk_tree import WalkLimits
 from backstay.ports import ModelReply, ModelRequest, ToolContext
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.session import Session
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.stores.memory import MemoryStore
 from backstay.system.machine import SystemClock
 from backstay.testing.crash.process import WrappedStore

@@ -11,7 +11,7 @@ import pytest
 from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import find_foreign_changes
 from backstay.checkpoints.walk_tree import HELD, WalkLimits
-from backstay.commands.spec import CommandResult
+from backstay.commands.registry import CommandResult
 from backstay.sandbox.plan import _OWN
 from backstay.session.session import Session
 from backstay.vocab.errors import UserError

@@ -2,8 +2,16 @@
 
 import pytest
 
-from backstay.commands.registry import Commands, Fixed, Looked
-from backstay.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec
+from backstay.commands.registry import (
+    Command,
+    CommandCall,
+    CommandModule,
+    CommandResult,
+    Commands,
+    CommandSpec,
+    Fixed,
+    Looked,
+)
 from backstay.vocab.errors import UserError
 
 

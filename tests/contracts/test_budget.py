@@ -10,7 +10,7 @@ import pytest
 from backstay import TurnFailed, TurnInterrupted, UserError, open_session, open_store
 from backstay.logic.budget import cost
 from backstay.ports import Answer, ModelReply, ModelRequest, Question
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import TurnPaused

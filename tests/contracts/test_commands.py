@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backstay import Rule, UserError
-from backstay.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
+from backstay.commands.registry import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
 from backstay.session.project.commands import BUILT_IN
 from backstay.vocab.events import HistoryCleared
 from backstay.vocab.events.limits import Compacted, CompactionUndone

@@ -10,7 +10,7 @@ import pytest
 from backstay import Answer, Question, Rule, UserError, open_session, query, tool
 from backstay.cli.terminal_prompt import ask_on
 from backstay.runtime.callbacks import ToolEnd, ToolStart
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.vocab.events import CallJudged, ChildStarted, PermissionAnswered, PermissionAsked, Started, ToolFinished
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import Reply, call, calls, scripted, talk

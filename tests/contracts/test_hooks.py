@@ -325,7 +325,7 @@ async def test_a_prompt_hook_asks_the_model_once_and_an_agent_hook_lets_a_child_
 
 @pytest.mark.contract("RB-110")
 async def test_the_start_and_stop_of_a_child_are_heard_and_its_own_calls_too() -> None:
-    from backstay.session.subagents.tool import child_tool
+    from backstay.session.subagents import child_tool
 
     heard: list[Told] = []
     hooks = [says(event, heard=heard) for event in ("SubagentStart", "SubagentStop", "PreToolUse")]

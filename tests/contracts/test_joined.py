@@ -8,7 +8,7 @@ import pytest
 
 from backstay import Answer, Question, Rule, Session, TurnInterrupted, UserError, open_session, open_store, tool
 from backstay.hooks.decorator import hook
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.system.machine import SystemClock
 from backstay.vocab.events import CallJudged, ChildStarted, Started, ToolFinished
 from backstay.vocab.messages import text_of

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backstay import Rule, Session, UserError
-from backstay.commands.spec import CommandResult, Submission
+from backstay.commands.registry import CommandResult, Submission
 from backstay.ports import SessionQuery
 from backstay.vocab.events import ChildFinished, ChildStarted, ModelAsked, Started, ToolFinished
 from backstay.vocab.events.tools import HookFinished

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from backstay import open_session, open_store, tool
 from backstay.logic.state.results import ToolSummary, UsageSnapshot
 from backstay.providers.scripted import ScriptedModel
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import TurnFailed
 from backstay.vocab.messages import text_of

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from backstay import open_session, open_store
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from tests.contracts.kit import call, scripted
 from tests.e2e.door import WAIT, Door, finish, read_until
 from tests.stores.sqlite_kit import damage

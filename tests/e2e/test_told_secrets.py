@@ -11,7 +11,7 @@ import pytest
 
 from backstay import open_session, open_store
 from backstay.ports import ModelRequest, SessionQuery
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import call, scripted
 from tests.e2e.door import Door

@@ -12,7 +12,7 @@ from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, ModelReply, ModelRequest, Tool
 from backstay.providers.recorded import RecordedModel
 from backstay.providers.scripted import ScriptedModel
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import TurnError

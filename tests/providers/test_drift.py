@@ -7,7 +7,7 @@ import pytest
 from backstay import tool
 from backstay.ports import ModelReply
 from backstay.providers.recorded import RecordedModel
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.testing import builders
 from backstay.vocab.events import ModelNoted, ModelReplied
 from tests.providers.recorded_kit import SCRIPT, items, look, memory, no_blob, of, pay, recording, request, rerun

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from backstay.commands.spec import CommandCall, CommandResult, command, usage
+from backstay.commands.registry import CommandCall, CommandResult, command, usage
 from backstay.logic.budget import dollars
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import MODES, Mode

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from backstay.checkpoints.points import Checkpoint, RestoreReport
-from backstay.commands.spec import CommandCall, CommandResult, command, usage
+from backstay.commands.registry import CommandCall, CommandResult, command, usage
 from backstay.logic.state.transcript import transcript_of
 from backstay.logic.text import pluralise
 from backstay.vocab.errors import UserError

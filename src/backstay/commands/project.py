@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from backstay.commands.spec import CommandCall, CommandResult, command, usage
+from backstay.commands.registry import CommandCall, CommandResult, command, usage
 from backstay.config.person import require_person
 from backstay.logic.text import pluralise
 from backstay.vocab.errors import UserError

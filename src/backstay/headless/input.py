@@ -13,7 +13,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.commands.spec import CommandResult, Submission
+from backstay.commands.registry import CommandResult, Submission
 from backstay.export.files import format_of, write_pieces
 from backstay.export.formats import export
 from backstay.headless.result import DONE, FAILED, INTERRUPTED, USAGE

@@ -46,14 +46,12 @@ from backstay.session.model_pool import Models
 from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, ResolvedOptions, takes_options
 from backstay.session.performers import PERFORMERS
-from backstay.session.project.commands import modules_of
-from backstay.session.project.context import ProjectContext
-from backstay.session.project.setup import find_kit, forking, with_kit
-from backstay.session.project.tools import CommandTool, SkillTool, kit_tools
+from backstay.session.project.commands import CommandTool, SkillTool, kit_tools, modules_of
+from backstay.session.project.context import ProjectContext, find_kit, forking, with_kit
 from backstay.session.reload_settings import Relisten, Reloading
 from backstay.session.session import Fork, Session
-from backstay.session.subagents.fork_plan import SubagentPlans
-from backstay.session.subagents.open_child import agent_runner, child_opener
+from backstay.session.skill_runs import SubagentPlans
+from backstay.session.subagents import agent_runner, child_opener
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.session.workspace import SessionSandbox, call_site_of, check_sandbox, looks
 from backstay.stores.trace.files import trace_folder

@@ -6,9 +6,7 @@ from backstay.catalog import sessions
 from backstay.config.model_finder import Finder
 from backstay.ports import Closable, EventStore, Model
 from backstay.providers.recorded import PREFIX, RecordedModel, parse_recorded
-from backstay.runtime.services import Services
 from backstay.session.options import Options
-from backstay.vocab.events import ChildStarted
 
 
 class Models:
@@ -41,15 +39,3 @@ class Models:
         wanted, start = parse_recorded(name)
         session = (await sessions.find(self._store, wanted)).id
         return RecordedModel((await self._store.read(session)).records, self._store.blob, start, name=name)
-
-
-async def childs_model(wanted: str | Model, started: ChildStarted, services: Services) -> str | Model:
-    """The model of a child session: its parent's. The child of a session that is run again is answered from its own log."""
-    name = wanted if isinstance(wanted, str) else wanted.name
-    model = await services.resolve_model(name) if name.startswith(PREFIX) else wanted
-    if not isinstance(model, RecordedModel):
-        return wanted
-    number = int(started.call.rpartition("-")[2])
-    position = services.state.progress.replies - 1
-    child = model.child_of(position, number) if started.skill is None else model.skill_child(number)
-    return f"{PREFIX}{child}" if child else RecordedModel((), services.store.blob, name=f"{name} (no such child)")

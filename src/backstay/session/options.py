@@ -21,7 +21,7 @@ from backstay.vocab.rules import Rule
 from backstay.vocab.specs import MODES, FsScope, Mode, OnCrash, Owner, SessionContext, Taint
 
 if TYPE_CHECKING:
-    from backstay.commands.spec import CommandModule
+    from backstay.commands.registry import CommandModule
     from backstay.config.layers import Layered
     from backstay.config.settings import Settings
     from backstay.config.trust.inventory import WorkspaceInventory

@@ -12,7 +12,7 @@ from backstay.runtime.ask_model import AskModel, Wait
 from backstay.runtime.compact import Compact
 from backstay.runtime.run_tool import InspectCall, RunTool
 from backstay.runtime.services import Perform
-from backstay.session.subagents.performer import RunChild
+from backstay.session.subagents import RunChild
 from backstay.vocab.event import Event
 from backstay.vocab.events import CallProposed, ChildStarted, ModelAsked, PermissionAsked, ToolStarted
 from backstay.vocab.events.files import RestoreStarted

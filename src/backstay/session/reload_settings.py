@@ -12,8 +12,7 @@ from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks
 from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options, ResolvedOptions
-from backstay.session.project.context import ProjectContext
-from backstay.session.project.setup import with_kit
+from backstay.session.project.context import ProjectContext, with_kit
 from backstay.session.toolbox import Toolbox
 from backstay.session.workspace import looks
 from backstay.vocab.errors import UserError

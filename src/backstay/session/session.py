@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from backstay.checkpoints import restore
 from backstay.checkpoints.points import RestoreReport
-from backstay.commands.spec import CommandCall, CommandResult, Submission
+from backstay.commands.registry import CommandCall, CommandResult, Submission
 from backstay.logic.budget import check_priced, dollars
 from backstay.logic.context_usage import estimate
 from backstay.logic.decide.policy import compaction_share
@@ -31,7 +31,7 @@ from backstay.runtime.fire_hooks import fire, fire_and_wait
 from backstay.runtime.runner import STOP_DEADLINE_S, Runner
 from backstay.runtime.services import fetch_text
 from backstay.session.project.context import ProjectContext
-from backstay.session.subagents.fork_plan import SubagentPlans, fork_skill
+from backstay.session.skill_runs import SubagentPlans, fork_skill
 from backstay.session.view import SessionView
 from backstay.vocab.errors import (
     IllegalTransition,

@@ -6,7 +6,7 @@ from typing import Final
 import anyio.to_thread
 
 from backstay.checkpoints.points import Checkpoint, checkpoints_of
-from backstay.commands.spec import CommandSpec
+from backstay.commands.registry import CommandSpec
 from backstay.hooks.spec import HookSpec
 from backstay.logic.context_usage import ContextState, context_state
 from backstay.logic.secrets.redact import Redactor

@@ -8,8 +8,7 @@ from backstay.config.key_table import KEYS
 from backstay.hooks.events import EVENTS
 from backstay.hooks.payload import FIELDS
 from backstay.instructions import KINDS
-from backstay.session.project.commands import BUILT_IN
-from backstay.session.project.tools import tool_name
+from backstay.session.project.commands import BUILT_IN, tool_name
 from scripts.docs.commands import DATA, commands_document
 from scripts.docs.hooks import WHEN, hooks_document
 from scripts.docs.references import REFERENCES, Reference, main, stale, write

@@ -1,17 +1,32 @@
-"""Where the commands of a session come from: built in, skills, files of one's own, and prompts of servers."""
+"""What a person and a model can invoke: built-in commands, skills, commands of one's own, and prompts of servers."""
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from backstay.commands import control, conversation, project
-from backstay.commands.registry import Fixed, Looked
-from backstay.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
+from backstay.commands.registry import (
+    Command,
+    CommandCall,
+    CommandModule,
+    CommandResult,
+    CommandSpec,
+    Fixed,
+    Looked,
+    Safety,
+    Submission,
+)
+from backstay.ports import ToolContext, ToolOutput
 from backstay.session.project.context import ProjectContext
 from backstay.vocab.errors import UserError
+from backstay.vocab.specs import Effect, ToolSpec
 
 if TYPE_CHECKING:
+    from backstay.ports import Tool
+    from backstay.session.session import Session
     from backstay.skills.skill import Skill
+
 
 BUILT_IN = Fixed("built-in", (*conversation.COMMANDS, *control.COMMANDS, *project.COMMANDS))
 """The commands that every session has."""
@@ -76,3 +91,122 @@ async def _prompted(call: CommandCall) -> Submission:
         raise UserError(written.text)
     await call.kit.meet_strangers(call.name)
     return Submission(prompt=written.text, display=f"/{call.name} {call.args}".rstrip())
+
+
+PREFIX: Final = "backstay_command_"
+LONGEST_NAME: Final = 64
+"""Characters that every provider takes."""
+
+_SKILL: Final[dict[str, object]] = {
+    "type": "object",
+    "properties": {
+        "skill": {"type": "string", "minLength": 1, "description": "The name of the skill, as it is listed."},
+        "args": {"type": "string", "description": "What the skill is given."},
+    },
+    "required": ["skill"],
+    "additionalProperties": False,
+}
+_ARGS: Final[dict[str, object]] = {
+    "type": "object",
+    "properties": {"args": {"type": "string", "description": "What stands after the command."}},
+    "additionalProperties": False,
+}
+
+
+_EFFECTS: Final[Mapping[Safety, Effect]] = {"reads": "pure", "proposes": "idempotent", "writes": "once"}
+
+
+class SkillTool:
+    """Invokes a skill: its text comes back for the model to follow. One that forks is answered by a child session instead."""
+
+    def __init__(self, kit: ProjectContext) -> None:
+        self._kit = kit
+        self.session: Session | None = None
+        """Whose tool it is, once that is open."""
+        self.spec = ToolSpec(
+            name="Skill",
+            description="Get the instructions of a skill that is listed in your instructions, and follow them.",
+            schema=_SKILL,
+            effect="once",  # what its text includes may be the output of a command
+            touches="notes",
+        )
+
+    def problem(self, args: dict[str, object]) -> str:
+        """Why these arguments cannot be used; empty when they can."""
+        name, given = args.get("skill"), args.get("args", "")
+        if not isinstance(name, str) or not name or not isinstance(given, str):
+            return "`skill` must be the name of a skill, and `args` a text."
+        if name not in {each.name for each in self._kit.found.for_model}:
+            return f"There is no skill {name!r} that you may use."
+        return ""
+
+    async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
+        """Give the text of the skill."""
+        skill = self._kit.found.skill(str(args["skill"]))
+        try:
+            text, display = await self._kit.said_by(skill, str(args.get("args", "")))
+        except UserError as exc:
+            return ToolOutput(text=str(exc), failed=True, code="skill")
+        if self.session is not None:
+            await self.session.note_skill(skill.name, display, mode="inject", by="model")
+        return ToolOutput(text=text)
+
+    async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
+        """Nothing is left of a call that was lost."""
+        return None
+
+
+class CommandTool:
+    """A command, for the model."""
+
+    def __init__(self, command: Command, kit: ProjectContext) -> None:
+        self._command = command
+        self._kit = kit
+        self.session: Session | None = None
+        """Whose tool it is, once that is open."""
+        spec = command.spec
+        self.spec = ToolSpec(
+            name=tool_name(spec.name),
+            description=f"{spec.description} Arguments: {spec.argument_hint or 'none'}.",
+            schema=_ARGS,
+            effect=_EFFECTS[spec.safety],
+            touches="edits" if spec.safety == "writes" else "notes",
+        )
+
+    def problem(self, args: dict[str, object]) -> str:
+        """Why these arguments cannot be used; empty when they can."""
+        return "" if isinstance(args.get("args", ""), str) else "`args` must be a text."
+
+    async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
+        """Run the command as the model."""
+        if self.session is None:
+            return ToolOutput(text="The session is not open yet.", failed=True, code="command")
+        name = self._command.spec.name
+        call = CommandCall(session=self.session, kit=self._kit, name=name, args=str(args.get("args", "")), by="model")
+        result = await self._kit.commands.run(call)
+        if result is None:
+            return ToolOutput(text=f"The command {name!r} is not for you.", failed=True, code="command")
+        return ToolOutput(text=result.message, failed=not result.success, code="" if result.success else "command")
+
+    async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
+        """Nobody can say whether a command of a lost call ran."""
+        return None
+
+
+def kit_tools(kit: ProjectContext) -> "tuple[Tool, ...]":
+    """The tools that come of a kit: one for all skills, and one for each built-in command that is meant for models too."""
+    from backstay.session.project.commands import BUILT_IN  # noqa: PLC0415 - it needs the kit
+
+    skills = (SkillTool(kit),) if kit.found.for_model else ()
+    commands = (CommandTool(each, kit) for each in BUILT_IN.commands() if each.spec.model_invocable)
+    return (*skills, *(each for each in commands if kit.memory is not None or each.spec.name != PREFIX + "memory"))
+
+
+def tool_name(command: str) -> str:
+    """The name of a command's tool: within what providers take, and never that of another command."""
+    plain = "".join(each if (each.isalnum() and each.isascii()) or each in "_-" else "_" for each in command)
+    whole = PREFIX + plain
+    if len(whole) <= LONGEST_NAME and plain == command:
+        return whole
+    tail = hashlib.sha256(command.encode()).hexdigest()[:8]
+    return f"{whole[: LONGEST_NAME - 9]}_{tail}"

@@ -19,7 +19,7 @@ from backstay.logic.budget import DOLLAR, cost
 from backstay.logic.state.progress import Progress, fold
 from backstay.logic.state.retries import Retries
 from backstay.ports import ModelReply, ModelRequest, SessionQuery
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.stores.memory import MemoryStore
 from backstay.testing.clock import ObedientClock
 from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalStore

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from backstay import Session, UserError
-from backstay.commands.spec import CommandResult
+from backstay.commands.registry import CommandResult
 from backstay.logic.state.content import LONG
 from backstay.ports import SessionQuery
 from backstay.tools.define import tool

@@ -8,7 +8,7 @@ import pytest
 
 from backstay import UserError, open_session, open_store
 from backstay.ports import ModelRequest, SessionQuery
-from backstay.session.subagents.tool import child_tool
+from backstay.session.subagents import child_tool
 from backstay.system.machine import SystemClock
 from backstay.vocab.events import ChildFinished, ChildStarted, Started, ToolFinished
 from backstay.vocab.messages import ToolResult, text_of

@@ -1,0 +1,308 @@
+"""Subagents: child sessions in the store of their parent. A tool asks for one, and `RunChild` performs `ChildStarted`."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.catalog import sessions
+from backstay.hooks.dispatch import RunAgent
+from backstay.hooks.spec import AgentHook
+from backstay.logic.state.content import LONG
+from backstay.ports import EventStore, Model, ToolContext, ToolOutput
+from backstay.providers.recorded import PREFIX, RecordedModel
+from backstay.runtime.barrier import Fault
+from backstay.runtime.fire_hooks import fire_and_wait
+from backstay.runtime.services import OpenChild, Outcome, Performer, ReportSpending, Services, fetch_text
+from backstay.session.limits import without_budget_questions
+from backstay.session.open import implied_scope
+from backstay.session.options import Lineage, Options, ResolvedOptions
+from backstay.session.session import Session
+from backstay.session.skill_runs import SubagentPlan, SubagentPlans
+from backstay.session.toolbox import Toolbox
+from backstay.vocab.errors import Bug, NoSession, TurnError, TurnPaused
+from backstay.vocab.event import Recorded, TurnOutcome
+from backstay.vocab.events import ChildFinished, ChildStarted, InputReceived, ToolFinished
+from backstay.vocab.events.limits import BudgetSet, ChildPaused
+from backstay.vocab.messages import Text, TextRef
+from backstay.vocab.specs import FsScope, Taint, ToolSpec, Usage
+
+_SCHEMA: Final[dict[str, object]] = {
+    "type": "object",
+    "properties": {"prompt": {"type": "string", "minLength": 1, "description": "What the child session is to do."}},
+    "required": ["prompt"],
+    "additionalProperties": False,
+}
+
+
+class ChildTool:
+    """A tool whose calls are answered by a child session with a log of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.spec = ToolSpec(
+            name=name,
+            description="Let a child session do a piece of work on its own and report back.",
+            schema=_SCHEMA,
+            effect="idempotent",
+            child=True,
+        )
+
+    def problem(self, args: dict[str, object]) -> str:
+        """Why these arguments cannot be used; empty when they can."""
+        prompt = args.get("prompt")
+        if not isinstance(prompt, str) or not prompt.strip():
+            return "`prompt` must be a text that says what to do."
+        unknown = sorted(set(args) - {"prompt"})
+        return f"Unknown argument {unknown[0]!r}; only `prompt` is known." if unknown else ""
+
+    async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
+        """Never called: a call of this tool becomes a `ChildStarted`."""
+        raise Bug(f"The child tool {self.spec.name!r} was run as a function.")
+
+    async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
+        """Never called, likewise."""
+        raise Bug(f"The child tool {self.spec.name!r} was checked as a function.")
+
+
+def child_tool(name: str = "delegate") -> ChildTool:
+    """A tool with which the model can open a child session."""
+    return ChildTool(name)
+
+
+AGENT: Final = "general-purpose"
+"""What hooks know a child by that has no agent's name."""
+_LOST: Final = (
+    "was started, then the process died before it reported back, and its log is not in this store. What it was told to do may have "
+    "happened wholly, partly or not at all, and it was not run again. Find out before relying on either."
+)
+
+
+class RunChild(Performer[ChildStarted]):
+    """One child session. Its id is derived from the call, so that a resume finds its log."""
+
+    by = "child"
+
+    def __init__(self, record: Recorded, services: Services) -> None:
+        super().__init__(record, services)
+        self._spent: Usage | None = None
+        self._cost: int | None = None
+        self._taint: tuple[Taint, ...] = ()
+
+    async def run(self) -> Outcome:
+        """Run the child to its end. In a turn, it may change any file, so the folders are kept before it begins."""
+        if self._services.files is not None and self._services.state.progress.turn is not None:
+            await self._services.files.keep_trees(self._intent.call, self._id)
+        if await self._is_lost():
+            return self._close(self._unknown_outcome())
+        await fire_and_wait(self._services, "SubagentStart", self._intent.child, matcher_value=AGENT)
+        finished = await self._services.open_child(self._intent, self._note_spending, self._services)
+        await fire_and_wait(self._services, "SubagentStop", self._intent.child, matcher_value=AGENT)
+        return self._close(finished)
+
+    def report_stop(self) -> Outcome:
+        """Return what the child had spent: it was stopped with its parent."""
+        return self._close(self._end("interrupted", "The child session was stopped with its parent."))
+
+    def report_fault(self, fault: Fault) -> Outcome:
+        """Return the failure of a child that could not be run."""
+        return self._close(self._end("failed", f"{fault.kind}: {fault.message}"))
+
+    def _note_spending(self, spent: Usage, cost: int, taint: tuple[Taint, ...]) -> None:
+        self._spent, self._cost, self._taint = spent, cost, taint
+
+    def _end(self, outcome: TurnOutcome, text: str) -> ChildFinished:
+        call, child = self._intent.call, self._intent.child
+        skill = self._intent.skill.name if self._intent.skill is not None else ""
+        spent, cost, taint = self._spent, self._cost, self._taint
+        return ChildFinished(
+            call=call, child=child, outcome=outcome, text=text, spent=spent, cost=cost, taint=taint, skill=skill
+        )
+
+    async def _is_lost(self) -> bool:
+        """Whether the child may have run before and its log is not there: begun anew, it could do everything a second time."""
+        progress = self._services.state.progress
+        begun = any(call.id == self._intent.call and (call.lost or call.share) for call in progress.calls)
+        if not begun and (progress.skill is None or not progress.skill.lost):
+            return False
+        try:
+            return (await self._services.store.meta(self._intent.child)).seq == 0
+        except NoSession:
+            return True
+
+    def _close(self, event: ChildFinished | ChildPaused | ToolFinished) -> Outcome:
+        if isinstance(event, ChildPaused) and self._intent.skill is not None:
+            self._note_spending(event.spent or Usage(), event.cost or 0, self._taint)
+            event = self._end("failed", f"It has spent its share; session {event.child} waits.")
+        return self._finish(event)
+
+    def _unknown_outcome(self) -> ChildFinished | ToolFinished:
+        """Say that nobody can know what a child did whose log is gone."""
+        text = f"Outcome unknown: the child session {self._intent.child} {_LOST}"
+        if self._intent.skill is not None:
+            return self._end("failed", text)
+        return ToolFinished(call=self._intent.call, outcome="unknown", code="restart", content=(Text(text=text),))
+
+
+Open = Callable[[Options], AbstractAsyncContextManager[Session]]
+
+
+def agent_runner(options: ResolvedOptions, hands: Toolbox, services: Services, open_with: Open) -> RunAgent:
+    """Lets a child that can only look around answer for a hook. It is kept nowhere."""
+
+    async def answer(prompt: str, hook: AgentHook) -> str:
+        inherited = replace(
+            options,
+            store=None,
+            session_id=None,
+            resume=None,
+            fork=False,
+            cwd=services.cwd,
+            model=hook.model or services.progress.model,
+            tools=hands.looking(),
+            tool_names=None,
+            only_tools=True,
+            permission_mode="plan",
+            fs_scope=services.progress.scope,
+            parameters={},
+            max_rounds=hook.max_turns,
+            hooks=(),
+            resolved=replace(options.resolved, hooks=()),
+            lineage=_lineage(services),
+            machine=None,
+            owner=None,
+            asker=None,
+            prompt=None,
+        )
+        async with open_with(inherited) as child:
+            return await child.run(prompt)
+
+    return answer
+
+
+def child_opener(options: ResolvedOptions, store: EventStore, forks: SubagentPlans, open_with: Open) -> OpenChild:
+    """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
+
+    async def open_child(
+        started: ChildStarted, report: ReportSpending, services: Services
+    ) -> ChildFinished | ChildPaused:
+        prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
+        fork = await forks.of(started, prompt, await _asked_before(store, started))
+        inherited = replace(
+            options,
+            store=store,
+            session_id=started.child,
+            resume=None,
+            fork=False,
+            name="",
+            cwd=services.cwd,
+            model=await _model_of(_model(fork, options, services), started, services),
+            permission_mode=services.mode,
+            rules=services.policy.rules,
+            resolved=replace(
+                options.resolved,
+                strictest_mode=services.policy.strictest_mode,
+                bypass_forbidden=services.policy.bypass_forbidden,
+            ),
+            lineage=_lineage(services),
+            fs_scope=_scope(services),
+            tools=[each for each in options.tools or () if not each.spec.child],
+            tool_names=fork.names(services.tools.specs()) if fork.narrows or options.tool_names is not None else None,
+            system_prompt=services.instructions,
+            append_system_prompt="",
+            machine=None,
+            extensions=(),
+            owner=None,
+            **_share(started, options),
+        )
+        opened: list[Session] = []
+        try:
+            return await _run_child(msgspec.structs.replace(started, prompt=fork.prompt), inherited, opened, open_with)
+        finally:
+            for child in opened:  # closed by now: a call that was cut short is settled
+                report(child.usage, child.cost, child.taint)
+
+    return open_child
+
+
+def _lineage(services: Services) -> Lineage:
+    return Lineage(parent=services.session, taint=tuple(sorted(services.progress.grants.taint)))
+
+
+def _scope(services: Services) -> FsScope | None:
+    """The scope of a child: none where its mode implies what its parent's implied, so that it ends with the opening there too."""
+    progress = services.progress
+    return None if progress.scope_implied and progress.scope == implied_scope(services.mode) else progress.scope
+
+
+def _model(fork: SubagentPlan, options: ResolvedOptions, services: Services) -> str | Model:
+    """What answers in a child: what its skill or agent wants, else what answers its parent."""
+    if not fork.model:
+        return options.model or services.progress.model
+    from backstay.skills.agents import resolve_model  # noqa: PLC0415 - few children name a model
+
+    return resolve_model(fork.model, services.progress.model)
+
+
+async def _asked_before(store: EventStore, started: ChildStarted) -> str | None:
+    """What the child was told before a crash: nothing is rendered or run a second time for it."""
+    if not await sessions.exists(store, started.child):
+        return None
+    for record in (await store.read(started.child)).records:
+        if isinstance(record.event, InputReceived) and record.event.input == started.call:
+            return await fetch_text(tuple(p for p in record.event.parts if isinstance(p, Text | TextRef)), store.blob)
+    return None
+
+
+def _share(started: ChildStarted, options: ResolvedOptions) -> dict[str, Any]:
+    """What a child may spend. Nobody is asked for more in the middle of it: it waits, and its parent asks."""
+    share = msgspec.convert(started.budget, BudgetSet) if started.budget else BudgetSet(limit=None)
+    return {
+        "budget_microcents": share.limit,
+        "on_exceed": share.on_exceed,
+        "allow_unpriced": True,
+        "asker": without_budget_questions(options.asker or options.prompt),
+    }
+
+
+async def _run_child(
+    started: ChildStarted, options: Options, opened: list[Session], open_with: Open
+) -> ChildFinished | ChildPaused:
+    async with open_with(options) as child:
+        opened.append(child)
+        text, outcome = "", "completed"
+        try:
+            text = await child.run(started.prompt, input_id=started.call)
+        except TurnPaused:
+            share = options.budget_microcents or 0
+            return ChildPaused(call=started.call, child=started.child, share=share, spent=child.usage, cost=child.cost)
+        except TurnError as exc:
+            text, outcome = exc.text or str(exc), "failed"
+        return ChildFinished(
+            call=started.call,
+            child=started.child,
+            outcome="completed" if outcome == "completed" else "failed",
+            text=_short(text, started.child),
+            spent=child.usage,
+            cost=child.cost,
+            taint=child.taint,
+            skill=started.skill.name if started.skill is not None else "",
+        )
+
+
+def _short(text: str, child: str) -> str:
+    """A child's answer as its parent keeps it: an event stays small, and the child's own log has the whole."""
+    return text if len(text) <= LONG else f"{text[:LONG]}\n(cut here; session {child} has the rest)"
+
+
+async def _model_of(wanted: str | Model, started: ChildStarted, services: Services) -> str | Model:
+    """The model of a child session: its parent's. The child of a session that is run again is answered from its own log."""
+    name = wanted if isinstance(wanted, str) else wanted.name
+    model = await services.resolve_model(name) if name.startswith(PREFIX) else wanted
+    if not isinstance(model, RecordedModel):
+        return wanted
+    number = int(started.call.rpartition("-")[2])
+    position = services.state.progress.replies - 1
+    child = model.child_of(position, number) if started.skill is None else model.skill_child(number)
+    return f"{PREFIX}{child}" if child else RecordedModel((), services.store.blob, name=f"{name} (no such child)")

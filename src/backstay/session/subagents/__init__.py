@@ -1,1 +1,0 @@
-"""Child sessions of a session."""
