@@ -97,10 +97,10 @@ class EventStore(Protocol):
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
 
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
-        """Say that `owner` lives."""
+        """Renew the leases of `owner`."""
 
     async def release(self, lease: Lease) -> None:
-        """Give the right back; nothing happens when it is lost already."""
+        """Release a lease; nothing happens when it is lost already."""
 
     async def holder(self, session: str) -> Lease | None:
         """Return the lease of the session, if a living owner holds it."""
@@ -133,7 +133,7 @@ class EventStore(Protocol):
         """Make a damaged log writable again: keep its readable prefix, put the damaged bytes aside, say where."""
 
     async def close(self) -> None:
-        """Finish what was accepted and let go of the files."""
+        """Finish what was accepted and close the files."""
 
 
 class ChangedPast(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +185,7 @@ class Trace(Protocol):
         """Bring what is buffered to the file."""
 
     async def close(self) -> None:
-        """Flush and let go of the files."""
+        """Flush and close the files."""
 
 
 # --- models ----------------------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Model(Protocol):
-    """Something that answers. Streams deltas, then exactly one `ModelReply`; raises `ProviderError` when it cannot.
+    """A model. Streams deltas, then exactly one `ModelReply`; raises `ProviderError` when it cannot.
 
     A stream that ends without a reply counts as cut, never as finished.
     """
@@ -270,10 +270,10 @@ class Model(Protocol):
 
 @runtime_checkable
 class Closable(Protocol):
-    """Something that holds connections or processes."""
+    """A model that holds connections or processes."""
 
     async def aclose(self) -> None:
-        """Let go of them."""
+        """Close them."""
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class ToolContext(Protocol):
         """Return a file's version (see `FileSeen`) when the session last read or wrote it; empty when it never did. `path` has no links."""
 
     def show(self, text: str) -> None:
-        """Stream a piece of output to whoever watches."""
+        """Stream a piece of output to subscribers."""
 
     def note(self, event: Event) -> None:
         """Write an event with the next commit, a fifth of a second from now at the latest."""
@@ -389,11 +389,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The call with other arguments: it is judged again, and needs no second yes."""
     message: str = ""
     nobody: bool = False
-    """There was nobody who could decide: then nothing is allowed."""
+    """There was no one who could decide: then nothing is allowed."""
 
 
 Asker = Callable[[Question], Awaitable[Answer]]
-"""Somebody who can be asked."""
+"""Asks a person, and returns the answer."""
 
 
 class Machine(Protocol):

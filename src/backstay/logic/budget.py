@@ -51,7 +51,7 @@ class BudgetState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asking: str = ""
     """The open `BudgetAsked`."""
     paused: bool = False
-    """Nobody could be asked: the session waits until the budget is raised."""
+    """No asker could answer: the session waits until the budget is raised."""
     refused: str = ""
     """The person said no, in these words."""
     guessed: tuple[str, int] = ("", 0)
@@ -113,8 +113,8 @@ def _fold_set(state: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
         limit=event.limit,
         on_exceed=event.on_exceed,
         warned=state.warned and not raised,
-        paused=False,  # it is looked at again
-        asking="",  # and so is what somebody was asked
+        paused=False,  # the raised budget is tried
+        asking="",  # the open question is void
         refused="" if raised else state.refused,
     )
 
@@ -150,7 +150,7 @@ _FOLDS: Final[
     ChildFinished: _fold_child,
     ChildPaused: _fold_child,
     Opened: _fold_opened,
-    # these three end a compaction that nobody waits for any more; what it costs is counted when it comes home
+    # these three end a compaction early; its cost is counted when its result arrives
     Rewound: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
     HistoryCleared: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
     CompactionUndone: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
@@ -170,7 +170,7 @@ DOLLAR: Final = 100_000_000
 """Micro-cents of a dollar."""
 _MILLION: Final = 1_000_000
 _MOST: Final = Decimal(10) ** 9
-"""Dollars that nobody means: a slip of the finger, or a number that is no number."""
+"""Dollars above which an amount is refused as a slip of the finger."""
 
 
 def cost(usage: Usage, prices: Prices | None) -> int | None:

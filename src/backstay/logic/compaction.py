@@ -85,7 +85,7 @@ def plan(
     """
     sizes = [estimate(message) for message in messages]
     room = max(int(min(window, used) * TARGET / ratio) - overhead, int(window / ratio / 20))
-    room = min(room, int(sum(sizes) * TARGET))  # somebody may want it shorter long before it is full
+    room = min(room, int(sum(sizes) * TARGET))  # a compaction may be requested long before the window is full
     cut = _cut(messages, sizes, int(room * NEWEST))
     system, old = _split(messages[:cut], before)
     kept = messages[cut:]

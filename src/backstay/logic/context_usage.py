@@ -282,7 +282,7 @@ class ContextUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     trimmed: bool = False
     """Whether there is nothing left to drop before the open turn."""
     compacting: tuple[CompactionTrigger, int, int] | None = None
-    """The open compaction: why, and what `guess` and `messages` were when it began. None once somebody stopped it."""
+    """The open compaction: why, and what `guess` and `messages` were when it began. None once it was interrupted."""
     before_turn: tuple[int, int, int, int] = (0, 0, 0, 0)
     """`counted`, `since`, `guess` and `messages` when the open turn began."""
     waiting: tuple[tuple[str, int], ...] = ()

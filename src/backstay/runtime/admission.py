@@ -1,6 +1,6 @@
-"""What may enter a step. Asked when the step is made, not when somebody called: between the two, a turn may have begun.
+"""Validate inbox items against the state at commit time: since they were posted, a turn may have begun.
 
-A post that cannot be written now fails alone, and whoever sent it is told why.
+An item that cannot be written now fails alone, and its sender gets the error.
 """
 
 import msgspec
@@ -29,11 +29,11 @@ BETWEEN_TURNS = (
     *(Rewound, HistoryCleared, MessageInjected, CompactionStarted, CompactionUndone),
     *(RestoreStarted, CheckpointsPurged, ChildStarted),
 )
-"""Events that change the history, or the files, under a turn's feet. A `ChildStarted` that somebody sends is a skill of a person."""
+"""Events that change the history, or the files, of an open turn. A `ChildStarted` in the inbox is a skill of a person."""
 
 
 _ALONE = (CompactionStarted, RestoreStarted, ChildStarted)
-"""What goes on one at a time."""
+"""Events of which one step begins only one."""
 
 
 def admit(posts: list[InboxItem], state: State, mask: Mask, *, opening: bool = False) -> list[InboxItem]:
@@ -57,7 +57,7 @@ def admit(posts: list[InboxItem], state: State, mask: Mask, *, opening: bool = F
             begun.update(type(draft.event) for draft in post.drafts)
             post.drafts = tuple(draft for draft in post.drafts if not _repeats(draft, state, received))
             admitted.append(post)
-        elif post.committed is None:  # nobody waits to be told
+        elif post.committed is None:  # no caller waits for the error
             post.drafts = (
                 Draft(event=FaultCaught(where="what was to be written", kind=type(error).__name__, message=str(error))),
             )
@@ -97,7 +97,7 @@ def _too_late(post: InboxItem, state: State, *, opening: bool) -> BackstayError 
 def _overtaken(post: InboxItem, begun: set[type[Event]]) -> BackstayError | None:
     """Refuse what another item of the same step begins."""
     if any(isinstance(draft.event, _ALONE) and type(draft.event) in begun for draft in post.drafts):
-        return IllegalTransition("Somebody else has just begun the same. Wait for it.")
+        return IllegalTransition("The same has just been started elsewhere. Wait for it.")
     return None
 
 

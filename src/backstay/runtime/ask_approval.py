@@ -1,4 +1,4 @@
-"""Performs `PermissionAsked`: asks whoever can be asked."""
+"""Performs `PermissionAsked` and `BudgetAsked`: ask the person."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ class AskApproval(Performer[PermissionAsked]):
     """One question to a person."""
 
     async def run(self) -> Outcome:
-        """Ask; without anybody to ask, the answer is no."""
+        """Ask; without an asker, the answer is no."""
         asker = self._services.asker
         if asker is None:
             return self._finish(PermissionAnswered(call=self._intent.call, allowed=False, nobody=True))
@@ -75,23 +75,23 @@ class AskApproval(Performer[PermissionAsked]):
         )
 
     def report_fault(self, fault: Fault) -> Outcome:
-        """Refuse the call: the asker broke, and nobody decided."""
+        """Refuse the call: the asker broke, and no decision was made."""
         message = f"asking failed: {fault.kind}: {fault.message}"
         return self._finish(PermissionAnswered(call=self._intent.call, allowed=False, nobody=True, message=message))
 
 
 BUDGET = "Budget"
-"""What stands in a question where else the name of a tool stands."""
+"""The name of the tool in a question about money."""
 
 
 ONE_DOLLAR: Final = 100_000_000
 
 
 class AskBudget(Performer[BudgetAsked]):
-    """One question about money. Who agrees allows as much again as was allowed first."""
+    """One question about money. A yes allows as much again as was allowed first."""
 
     async def run(self) -> Outcome:
-        """Ask; when there is nobody, the session stays paused."""
+        """Ask; without an asker, the session stays paused."""
         asker = self._services.asker
         if asker is None:
             return self._finish(BudgetAnswered(allowed=False, nobody=True))

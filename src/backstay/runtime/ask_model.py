@@ -40,7 +40,7 @@ async def stream_model(model: Model, request: ModelRequest, *, idle_s: float | N
         try:
             reply = await _read(stream, idle, patience, show)
         finally:
-            if isinstance(stream, AsyncGenerator):  # whatever went wrong here, its connection is closed now
+            if isinstance(stream, AsyncGenerator):  # its connection is closed now, also after an error
                 with anyio.CancelScope(shield=True):
                     await stream.aclose()
     if idle.cancelled_caught:
@@ -74,7 +74,7 @@ class AskModel(Performer[ModelAsked]):
         self._said: list[str] = []
         self._thought: list[str] = []
         self._called: list[str] = []
-        """Arguments of calls: nobody reads them as an answer, but they are paid for."""
+        """Arguments of calls: they are no answer, but they are paid for."""
         self._facts = ModelFacts()
         self._tapped = False
 

@@ -1,7 +1,7 @@
 """The barrier: the only place that catches everything.
 
-It stands around performers, hooks, extensions and subscribers, whose code is not ours. What it catches is returned, and whoever called it
-must record it; nothing vanishes. A cancellation of ours passes through, and so does a keyboard interrupt. A `SystemExit` does not: a tool
+It stands around performers, hooks, extensions and subscribers, whose code is not ours. What it catches is returned, and the caller must
+record it; nothing vanishes. A cancellation of ours passes through, and so does a keyboard interrupt. A `SystemExit` does not: a tool
 that wraps a program's `main` must not end ours. Nor does a cancellation that nobody here asked for: a tool that waits for a task which
 somebody else cancelled has failed, and must not take the session with it.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """Something raised where nobody waited for it."""
+    """An error that was raised behind the barrier."""
 
     where: str
     kind: str

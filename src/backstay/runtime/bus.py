@@ -155,7 +155,7 @@ class DeltaStream:
         return "".join(self._texts)
 
     def show(self, delta: Delta) -> None:
-        """Show a delta to whoever listens, and trace it; never waits."""
+        """Show a delta to all subscribers, and trace it; never waits."""
         if isinstance(delta, TextDelta):
             self._texts.append(delta.text)
         self._shown += 1
@@ -202,7 +202,7 @@ async def follow_input(
     """Yield everything until the turn that answers `input_id` is over, the notices of its end included.
 
     `turn` is that turn when the input was taken before, perhaps by a process that died. What is streamed `behind` whose turn it waits
-    is not for whoever asked.
+    is not for this caller.
     """
     async for item in follow(subscription, store, session):
         if behind and not turn and isinstance(item, _STREAMED):
@@ -218,7 +218,7 @@ async def follow_input(
             case Recorded(event=TurnCompleted(turn=ended)) if ended == turn:
                 break
             case Recorded(event=BudgetAnswered(nobody=True)):
-                return  # the turn waits for money, and nobody is there to say so
+                return  # the turn waits for money, and there is no asker
             case _:
                 pass
     while isinstance(notice := subscription.take(), Notice):

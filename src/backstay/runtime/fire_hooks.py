@@ -1,4 +1,4 @@
-"""Hooks at moments that are not decided but performed: a compaction, a child, the end of the session."""
+"""Fire hooks from performers: around a compaction, a subagent, the end of the session."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ async def fire_and_wait(
 
 
 async def wait_for_running_hooks(services: Services) -> None:
-    """Wait for handlers that are still being heard, for a while."""
+    """Wait for handlers that are still running, for a while."""
     with anyio.move_on_after(PATIENCE_S):
         while open_hooks := services.state.progress.hooks.open:
             first = open_hooks[0]

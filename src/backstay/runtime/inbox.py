@@ -15,12 +15,12 @@ NOTE_DELAY_S: Final = 0.2
 
 
 class InboxItem(Struct):
-    """Events that arrived together, the blobs they cite, and whoever waits for them to be durable."""
+    """Events that arrived together, the blobs they cite, and the caller that waits until they are durable."""
 
     drafts: tuple[Draft, ...]
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     wakes: bool = True
-    """Whether it sets a session going that was only looked at so far."""
+    """Whether it writes the pending opening, so that the session goes on."""
     committed: anyio.Event | None = None
     error: BackstayError | None = None
 
@@ -32,7 +32,7 @@ class InboxItem(Struct):
             raise self.error
 
     def answer(self, error: BackstayError | None = None) -> None:
-        """Let go of whoever waits."""
+        """Wake the caller that waits."""
         self.error = error
         if self.committed is not None:
             self.committed.set()
@@ -76,7 +76,7 @@ class Inbox:
         return posts
 
     async def wait(self) -> None:
-        """Return when there is something to look at."""
+        """Return when there is something to drain."""
         await self._wake.wait()
         self._wake = anyio.Event()
 
@@ -92,7 +92,7 @@ class Inbox:
 
     @staticmethod
     def fail(posts: Iterable[InboxItem], error: BackstayError) -> None:
-        """Tell whoever waits for `posts` that they will not be written."""
+        """Give `error` to the callers that wait for `posts`."""
         for post in posts:
             post.answer(error)
 

@@ -1,4 +1,4 @@
-"""The keys that a session knows of stay out of its log: whatever would bring the value of one is written with a mark in its place.
+"""Keep the keys that a session knows of out of its log: a mark is written in place of a key's value.
 
 It happens before an event is made of what arrived, so what is live is what is replayed, and the model is told the same.
 """
@@ -30,7 +30,7 @@ class Mask:
         self.shown = Redactor(exact=(*values, *others))
         self._hides = bool(values)
         self._replacements: dict[str, Moved] = {}
-        """Instructions with something to hide, by the name of their blob, and what is told in their place."""
+        """Instructions with something to hide, by the name of their blob, and what replaces them."""
 
     def instructions(self, text: str) -> str:
         """Return the instructions without known values. Events that cite their blob cite the other one from then on."""
@@ -45,7 +45,7 @@ class Mask:
         return self._replacements[sha256].sha256 if sha256 in self._replacements else sha256
 
     def drafts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
-        """Hide what is known in events that nobody posts."""
+        """Hide known values in events that do not come through the inbox."""
         return tuple(self._draft(draft, self._replacements) for draft in drafts) if self._hides else tuple(drafts)
 
     def mask_started(self, started: Started) -> Started:

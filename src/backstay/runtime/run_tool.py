@@ -1,4 +1,4 @@
-"""Performs `ToolStarted`: runs a tool, once, and brings its result home."""
+"""Performs `ToolStarted`: runs a tool once. Performs `CallProposed`: inspects a call."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -34,7 +34,7 @@ class RunTool(Performer[ToolStarted]):
         self._size = 0
         self._checking = False
         self._ended = False
-        """Whether the tool has let go."""
+        """Whether the tool has returned."""
         self._went: list[str] = []
         """The files that the tool has read or written."""
         self._walls: Confinement | None = None
@@ -195,11 +195,11 @@ class RunTool(Performer[ToolStarted]):
 
 
 MOST_CALLS: Final = 128
-"""Calls of one reply that are looked at."""
+"""Calls of one reply that are inspected."""
 
 
 class InspectCall(Performer[CallProposed]):
-    """One look at a call that was not looked at when it arrived."""
+    """The inspection of a call whose facts did not come with its reply."""
 
     async def run(self) -> Outcome:
         """Inspect the call."""

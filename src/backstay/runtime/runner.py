@@ -71,7 +71,7 @@ class Runner:
         self.policy_blobs = policy_blobs
         self.bus = services.deltas.bus
         self.failure: BackstayError | None = None
-        """Why the loop ended, when it was not asked to."""
+        """Why the loop ended before `end` was called."""
         self.wrote = False
         """Whether this opening has written anything."""
         self._piggybacked: tuple[Draft, ...] = ()
@@ -82,15 +82,15 @@ class Runner:
         self._ending = False
         self._ended = anyio.Event()
         self.closed = False
-        """Whether `close` is over: nothing is taken in any more."""
+        """Whether `close` is over: nothing is accepted any more."""
         self._end_hook_fired = False
         self._close_notices: tuple[Notice, ...] = ()
-        """What is announced when the session has let go of everything."""
+        """The notices to publish when the session has released everything."""
         self._taken: list[InboxItem] = []
-        """What the step under way writes."""
+        """The items of the step under way."""
 
     async def drive(self) -> None:
-        """Step until told to end or until the session is lost."""
+        """Step until `end` is called or the session is lost."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.services.inbox.flush_notes, self.services.clock)
@@ -119,24 +119,24 @@ class Runner:
 
     @property
     def opening(self) -> PendingOpen:
-        """Written in front of the first step that goes on with the session."""
+        """The pending opening, written in front of the first step that goes on with the session."""
         return self.in_force.opening
 
     @property
     def starts_turns(self) -> bool:
-        """Whether queued input will begin a turn."""
+        """Whether queued input will start a turn."""
         return self.policy.starts_turns and not self.opening
 
     def stop_starting_turns(self) -> None:
-        """Begin no turn any more; what is queued waits for the next opening."""
+        """Start no turn any more; queued input waits for the next opening."""
         self.policy = replace(self.policy, starts_turns=False)
 
     def add_model_facts(self, model: str, facts: ModelFacts) -> None:
-        """Know a model from now on."""
+        """Add the facts about a model to the policy."""
         self.policy = replace(self.policy, facts={**self.policy.facts, model: facts})
 
     def set_instructions(self, text: str, sha256: str, overhead: int) -> None:
-        """Give the model other instructions from the next request on."""
+        """Set the system prompt from the next request on."""
         self.in_force.instructions = text = self.services.mask.instructions(text)
         sha256 = self.services.mask.name(sha256)
         self.policy = replace(self.policy, instructions=sha256, overhead=overhead)
@@ -144,7 +144,7 @@ class Runner:
 
     @property
     def piggybacked(self) -> tuple[Draft, ...]:
-        """Written with the next step that writes anything; nobody waits for them."""
+        """Drafts written with the next step that writes anything."""
         return self._piggybacked
 
     @piggybacked.setter
@@ -173,7 +173,7 @@ class Runner:
 
     @property
     def ended_with(self) -> BackstayError:
-        """The error for somebody who waited for an event that will not come."""
+        """The error for callers that wait for an event that will not come."""
         return self.failure or UserError(f"Session {self.services.session!r} was closed.")
 
     def end(self) -> None:
@@ -188,7 +188,7 @@ class Runner:
 
     @property
     def alive(self) -> bool:
-        """Whether the loop is still there to take anything in."""
+        """Whether the loop still runs."""
         return not self._ended.is_set()
 
     @property
@@ -197,7 +197,7 @@ class Runner:
         return self.services.deltas.text
 
     async def close(self, reason: str) -> None:
-        """Write that the session is closed, when anything was written at all; let go of extensions, say so, and end the loop."""
+        """Write that the session is closed, when anything was written at all; stop extensions, publish the end, and end the loop."""
         if self.alive and self.wrote:
             await wait_for_running_hooks(self.services)
             if not self._end_hook_fired:
@@ -263,7 +263,7 @@ class Runner:
                     await self.services.store.append(self._lease, self.services.state.progress.seq, step.records, blobs)
                 return
             except (StoreFull, StoreUnavailable) as exc:
-                # space returns; a store that fails otherwise may have to be opened again, which nobody does while we wait
+                # space returns; a store that fails otherwise may have to be opened again, which does not happen while we wait
                 limit = patience_s if isinstance(exc, StoreFull) else min(patience_s, self._patience_s)
                 if waited >= limit or self._ending:
                     raise
@@ -287,7 +287,7 @@ class Runner:
         return blobs
 
     def _drop_committed(self, step: Step) -> None:
-        """Forget what is in the store now."""
+        """Drop drafts and blobs that this step has committed."""
         as_stored = [record.event for record in step.records]
         if any(isinstance(event, ModelAsked) for event in as_stored):
             self.policy_blobs = {}

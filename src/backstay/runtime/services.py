@@ -1,4 +1,4 @@
-"""What performers may touch, and what they give back."""
+"""What performers may touch, and what they return."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -100,7 +100,7 @@ class InForce(Struct, kw_only=True):
     opening: PendingOpen = PendingOpen()
     """The opening that is not written yet."""
     end_reason: str = "other"
-    """Why the session ends, as `SessionEnd` hooks are told."""
+    """Why the session ends, as `SessionEnd` hooks read it."""
 
 
 class Services(Struct, frozen=True, kw_only=True):

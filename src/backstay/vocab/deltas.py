@@ -76,7 +76,7 @@ class Lagged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that somebody typed was carried out. What it changed is in the log; this is not."""
+    """A slash command was carried out. What it changed is in the log; this is not."""
 
     after: int
     command: str

@@ -60,7 +60,7 @@ class Keys:
 
 
 BUILT_IN: Final = Keys()
-"""For whoever knows no settings."""
+"""The keys without any settings."""
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:

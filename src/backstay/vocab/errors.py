@@ -176,13 +176,13 @@ class TurnFailed(TurnError):
 
 
 class TurnInterrupted(TurnError):
-    """Somebody stopped the turn; the partial text is kept."""
+    """The turn was interrupted; the partial text is kept."""
 
     code = "Cancellation.TurnCancelled"
 
 
 class TurnPaused(TurnError):
-    """The turn is open and waits: the budget is spent, and nobody is there to raise it. Raise it and finish the turn."""
+    """The turn is open and waits: the budget is spent. Raise it and finish the turn."""
 
     code = "Turn.Paused"
 

@@ -1,4 +1,4 @@
-"""What a session is made of: tools, models, the workspace it looks at, who holds it."""
+"""What a session is made of: tools, models, the workspace, who holds it."""
 
 from typing import Literal
 
@@ -58,7 +58,7 @@ class Selection(_Spec, frozen=True, kw_only=True):
 
 
 class SessionContext(_Spec, frozen=True, kw_only=True):
-    """The workspace that a session looks at."""
+    """The workspace of a session."""
 
     working_dir: str
     active_file: str | None = None
@@ -103,7 +103,7 @@ class Prices(_Spec, frozen=True, kw_only=True):
 
 
 class ModelFacts(_Spec, frozen=True, kw_only=True):
-    """What is known of a model. The defaults are for one that nobody has told us about: cautious, and usable."""
+    """What is known of a model. The defaults are for an unknown one: cautious, and usable."""
 
     window: int = 200_000
     """Tokens that a request and its answer may have together."""
@@ -123,7 +123,7 @@ class Owner(_Spec, frozen=True, kw_only=True):
     boot: str
     pid: int
     started: int
-    """When the process started, in the operating system's own ticks: tells a reused pid."""
+    """When the process started, in the operating system's own ticks: a reused pid is recognised by it."""
     label: str = ""
     namespace: int = 0
     """Within which `pid` counts; 0 where the system does not say."""

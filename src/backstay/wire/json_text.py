@@ -30,7 +30,7 @@ def unbroken(line: bytes) -> bytes:
     return _BREAKS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), line)
 
 
-def json_line(content: Any) -> bytes:  # Any: whatever msgspec can encode
+def json_line(content: Any) -> bytes:  # Any: all that msgspec can encode
     """Encode `content` as JSON on one line, without the line end."""
     return unbroken(msgspec.json.encode(content))
 

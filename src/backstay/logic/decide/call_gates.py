@@ -1,4 +1,4 @@
-"""What open calls are due: looked at, heard by hooks, judged, asked about, started, or answered in their stead. Pure."""
+"""Advance each open call through its gates: inspect, run hooks, judge, ask, start, or finish without running it. Pure."""
 
 from collections.abc import Sequence
 
@@ -126,7 +126,7 @@ def _due(
         return (_finish_lost(call),)
     match call.phase:
         case "new" if _hooks_running(p, call):
-            return ()  # what hooks say about it counts for what is looked at next
+            return ()  # hooks may change the arguments, which are inspected next
         case "new":
             return (Draft(event=CallProposed(call=call.id), cause=call.id),)
         case "inspected" if (

@@ -1,4 +1,4 @@
-"""What comes before a model is asked, and after it failed: ceilings, a full context, money, waits, another model. Pure."""
+"""Decide what precedes a model call and what follows a failed one: limits, compaction, budget, waits, fallbacks. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -16,7 +16,7 @@ from backstay.vocab.specs import Usage
 HARD_LIMIT: Final = 0.98
 """The share of the window past which nothing is sent: the provider would refuse it."""
 BREAKER: Final = 3
-"""Compactions in a row that brought nothing; after them the session stops trying by itself."""
+"""Compactions in a row that brought nothing; after them the session starts none by itself."""
 LIKELY_OUTPUT: Final = 256
 """Tokens of an answer that money is set aside for."""
 
@@ -41,7 +41,7 @@ def ask(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
         return (end_turn(turn, "failed", code="turn_limit", message=ceiling),)
     if p.retries.not_before > p.at:  # the process died while it waited
         return (Draft(event=_rest_of_wait(p, model, policy), cause=turn.id),)
-    if (money := _money(p, turn, model, policy)) is not None:  # before a summary too, which somebody writes for money
+    if (money := _money(p, turn, model, policy)) is not None:  # before a summary too, which costs money
         return money
     if started := _compaction(p, model, policy):
         return (Draft(event=started, cause=turn.id),)

@@ -1,4 +1,4 @@
-"""What shapes the decisions of a session besides its log."""
+"""The policy of a session: what shapes its decisions besides its log."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -35,19 +35,19 @@ LOOSENESS: Final[Mapping[Mode, int]] = {"plan": 0, "dontAsk": 1, "default": 2, "
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What shapes the decisions of a session besides its log."""
+    """The policy of a session: what shapes its decisions besides its log."""
 
     tools: Mapping[str, ToolSpec] = {}
     rules: tuple[Rule, ...] = ()
     call_site: CallSite = CallSite(cwd="/", home="/")
-    """Where calls happen, before anybody looked at their paths."""
+    """The call site, before the paths of a call are resolved."""
     hooks: tuple[HookSpec, ...] = ()
     rule_matches: RuleMatches | None = None
-    """Tells whether a hook's `if` is about a call."""
+    """Returns whether a hook's `if` is about a call."""
     mode_after_turn: Mode | None = None
     """The loosest mode in which the next turn may begin: the open turn keeps the looser one of an earlier opening. None for any."""
     strictest_mode: Mode | None = None
-    """The mode that whoever runs the machine settled: none that is looser may be taken."""
+    """The mode of managed settings: a looser one may not be taken."""
     bypass_forbidden: str = ""
     """The file that forbids the mode `bypassPermissions`."""
     agent: str = ""
@@ -76,7 +76,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     auto_compact: float | None = AUTO_COMPACT
     """The share of the window at which the conversation is made shorter; None for never."""
     compact_instructions: str = ""
-    """What a summary is to look at especially."""
+    """Instructions for summaries."""
     max_messages: int | None = None
     """More messages than this are trimmed from the front, without a summary."""
     allow_unpriced: bool = False

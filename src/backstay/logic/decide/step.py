@@ -61,7 +61,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def intents(self) -> tuple[Recorded, ...]:
-        """The records that somebody must perform."""
+        """The records that need a performer."""
         return tuple(record for record in self.records if isinstance(record.event, INTENTS))
 
 
@@ -324,7 +324,7 @@ def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
 
 
 def _stop(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
-    """Close what nobody performs; wait for the rest, unless the deadline has passed."""
+    """Close what no performer runs; wait for the rest, unless the deadline has passed."""
     if p.retries.waiting:
         return (Draft(event=WaitEnded(), cause=p.retries.waiting),)
     if p.budget.asking:

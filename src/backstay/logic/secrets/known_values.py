@@ -57,7 +57,7 @@ class KnownValues:
             self.add(value)
 
     def add(self, value: str, *, parts: bool = True) -> None:
-        """Look for a value from now on, and for its parts unless told otherwise. One that is too short is passed over."""
+        """Look for a value from now on, and for its parts unless `parts` is false. A value that is too short is passed over."""
         if len(value) < WINDOW:
             return
         self._values.add(value)
@@ -176,7 +176,7 @@ def _find_below(text: str) -> Iterator[SecretMatch]:
 
 
 def is_telling(value: str) -> bool:
-    """Return whether a value that is told to be secret is looked for wherever it stands."""
+    """Return whether a value that its name says to be secret is looked for wherever it stands."""
     if len(value) >= PLAIN_LEAST or len(value) < LEAST or looks_random(value):
         return len(value) >= LEAST
     if has_digit(value):

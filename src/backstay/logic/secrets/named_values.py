@@ -46,11 +46,11 @@ LONGEST_QUOTED: Final = 4096
 LONGEST_COOKIE_NAME: Final = 84
 """Characters in which the sign after a cookie's name stands, quotes before the name included."""
 LONGEST_BEFORE: Final = 64
-"""Characters before the name of a variable that are looked at."""
+"""Characters before the name of a variable that are read."""
 NEAR: Final = 32
 """Characters behind a sign by which an earlier verdict is looked up."""
 LONGEST_TAIL: Final = 80
-"""Characters that may be looked at to find where a value begins behind its sign."""
+"""Characters that may be read to find where a value begins behind its sign."""
 LONGEST_READ: Final = 640
 """Characters that may have been read for a verdict that is kept."""
 MOST_JUDGED: Final = 512

@@ -186,7 +186,7 @@ def replace_part(
 
 
 def end_of_colours(text: str, start: int) -> int:
-    """Return where the last colour of a terminal ends that is told behind `start`; `start` when there is none."""
+    """Return where the last terminal colour behind `start` ends; `start` when there is none."""
     ends = [match.end() for match in _COLOUR.finditer(text, start)] if _COLOUR_BEGINS.search(text, start) else []
     return ends[-1] if ends else start
 
@@ -283,7 +283,7 @@ def merge_overlapping(found: list[SecretMatch]) -> list[SecretMatch]:
 
 
 PLAIN: Final = Redactor()
-"""For whoever knows no exact values."""
+"""A redactor without exact values."""
 
 
 # --- texts in pieces -------------------------------------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ class StreamRedactor:
 
 
 def find_settled_end(text: str, found: list[SecretMatch], redactor: Redactor = PLAIN) -> int:
-    """Return how much of `text`, in which `found` is, stays as it is whatever follows."""
+    """Return how much of `text`, in which `found` is, stays as it is when more text follows."""
     line = max(text.rfind("\n"), 0)
     last = text[line:]
     word = line + max(last.rfind(blank) for blank in (" ", "\t", "\n")) + 1

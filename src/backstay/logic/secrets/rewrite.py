@@ -56,7 +56,7 @@ def change_bytes(content: bytes, change: Change) -> bytes:
 
 
 def as_text(content: bytes) -> str:
-    """Return bytes as text, from which the same bytes can be had again, whatever they are."""
+    """Return bytes as text, from which the same bytes can be had again."""
     return content.decode("utf-8", "surrogateescape")
 
 

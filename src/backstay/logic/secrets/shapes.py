@@ -27,7 +27,7 @@ BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi", "Private-Lines:")
 
 
 class SecretMatch(msgspec.Struct, frozen=True, order=True, gc=False):
-    """A secret in a text. Those of one text are ordered by where they begin; the collector of garbage need not look at them."""
+    """A secret in a text. Those of one text are ordered by where they begin; the garbage collector skips them."""
 
     start: int
     end: int
@@ -122,7 +122,7 @@ def open_block(text: str) -> int:
 
 
 def _open_beginning(text: str) -> int:
-    """Return where the beginning of a block stands that the end of `text` cuts off; whatever may stand before it."""
+    """Return where the beginning of a block stands that the end of `text` cuts off."""
     sizes = (size for begins in BLOCK_BEGINS for size in range(1, len(begins)) if text.endswith(begins[:size]))
     return len(text) - max(sizes, default=0)
 
@@ -324,7 +324,7 @@ def _by_sign(rows: list[dict[str, object]]) -> Mapping[str, tuple[Shape, ...]]:
 
 
 def _shape(begins: str, row: Mapping[str, str]) -> Shape:
-    # A pattern that begins with fixed text is found ten times as fast, so what stands before it is looked at behind it.
+    # A pattern that begins with fixed text is found ten times as fast, so what stands before it is checked behind it.
     fixed, after = re.escape(begins), row.get("after")
     before = _BORDER.replace("FIXED", fixed) if after is None else f"(?<={after}{fixed})" if after else ""
     real = _REAL[row["real"]] if "real" in row else None
@@ -336,7 +336,7 @@ def _shape(begins: str, row: Mapping[str, str]) -> Shape:
 
 
 LONGEST_JUDGED: Final = 400
-"""Characters of a value that are looked at to judge it."""
+"""Characters of a value that are read to judge it."""
 PLACEHOLDER: Final = r"[$\{<%\[(*]|\.\.\.|…|(?s:(?:(.)\1*+(?:(.)(?:\1|\2)*+)?)?\Z)"
 """A sign that a template begins with, or no three letters of which none is another."""
 
@@ -380,7 +380,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Return whether nobody would write `value` by hand: digits scattered among letters, few repetitions."""
+    """Return whether `value` looks generated: digits scattered among letters, few repetitions."""
     value = value[:LONGEST_JUDGED]
     if is_placeholder(value) or not _ASCII.search(value):
         return False

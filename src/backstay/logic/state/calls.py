@@ -6,8 +6,8 @@ has an event that `decide` can write next, and what a dead process was at begins
 
 | phase | what is known | what is due |
 |---|---|---|
-| `new` | the tool and its arguments | the look: `CallProposed`, when the facts did not come with the reply |
-| `inspecting` | somebody looks where its paths lead | that look's result |
+| `new` | the tool and its arguments | its inspection: `CallProposed`, when the facts did not come with the reply |
+| `inspecting` | a performer resolves its paths | the facts |
 | `inspected` | the arguments fit or not; where every path leads | the `PreToolUse` hooks, then the judgement; or a result at once |
 | `judged` | the rules want a person to be asked | the `PermissionRequest` hooks, then the question, one at a time |
 | `asking` | a person is being asked | the answer |
@@ -18,7 +18,7 @@ has an event that `decide` can write next, and what a dead process was at begins
 
 An allowed call was judged by the arguments, the paths and the rules of that moment. What changes one of them sends the call back: other
 arguments to `new`; the end of another call that may have changed files or links to `new`, if the call names paths; mode, scope, grants and
-taint to `inspected`. A call that is being looked at or asked about cannot go back then, since an answer is on its way: it is marked
+taint to `inspected`. A call that is being inspected or asked about cannot go back then, since an answer is on its way: it is marked
 `stale`, and goes back with that answer. Rules that were read again from settings are noticed when the call would start (`rules`): `decide`
 judges it once more. A call that was `running` when its process died is also `lost`: it starts again, is looked for, or ends as *outcome
 unknown*, by its effect.
@@ -30,10 +30,10 @@ name stays. `tests/logic/state/test_call_transitions.py` holds this table agains
 |---|---|---|---|
 | nothing | ModelReplied | new | the model call |
 | new | CallProposed | inspecting | `decide` |
-| new, inspecting | CallInspected | inspected, new | the model call with its reply, or the look; `new` when it was stale |
+| new, inspecting | CallInspected | inspected, new | the model call with its reply, or `InspectCall`; `new` when it was stale |
 | new, inspected | HookFinished of PreToolUse | stays, new | hooks; `new` with other arguments |
 | inspected, allowed | CallJudged | judged, allowed, refused | `decide`; from `allowed` when the rules were read again |
-| judged | CallJudged deny | refused | `decide`; hooks said no to this very call before it was looked at again |
+| judged | CallJudged deny | refused | `decide`; hooks said no to this very call before it was inspected again |
 | judged | HookFinished of PermissionRequest | stays, inspected, new, refused | hooks: no answer, yes, other arguments, no |
 | judged | PermissionAsked | asking | `decide` |
 | asking | PermissionAnswered | allowed, refused, new, inspected | person; `new`: other arguments, or stale; `inspected`: stale, no paths |
@@ -101,7 +101,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How often they were changed."""
     phase: Phase = "new"
     intent: str = ""
-    """The intent that somebody is performing for it."""
+    """The intent that a performer carries out for it."""
     effect: Effect = "once"
     """As declared when it was started."""
     lost: bool = False
@@ -109,12 +109,12 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     problem: str = ""
     facts: CallFacts | None = None
     stale: bool = False
-    """Something was changed since it was looked at or judged, while it was being looked at or a person was being asked about it."""
+    """Something changed since it was inspected or judged, while it was being inspected or a person was being asked about it."""
     hook: Decision | None = None
     """What the hooks before it decided."""
     hook_reason: str = ""
     approved: str = ""
-    """What a person said yes to: see `fingerprint_seen`. Whatever changes about it afterwards is asked for again."""
+    """What a person said yes to: see `fingerprint_seen`. A later change of it is asked about again."""
     decision: Decision | None = None
     reason: str = ""
     """The kind of reason of the decision."""
@@ -253,7 +253,7 @@ def _fold_answer(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
 def _fold_hook(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
     call = next((c for c in calls if subject_of(c) == event.subject), None)
     match event.event:
-        case "PreToolUse" if call is not None:  # in any phase: it may have to be looked at again meanwhile
+        case "PreToolUse" if call is not None:  # in any phase: it may have to be inspected again meanwhile
             other = bool(event.args) and event.args != call.args
             mine = other and not call.changes  # one round of changes is enough
             # a yes to other arguments than the person's is no yes to those

@@ -1,6 +1,6 @@
-"""A conversation told from its log, read from the beginning as often as is needed: one turn of it is in memory at a time.
+"""A conversation read from its log, from the beginning as often as is needed: one turn of it is in memory at a time.
 
-`Transcript` keeps a conversation for those who go on with it. This is for those who only tell it, however long it is.
+`Transcript` keeps a conversation that goes on. This one is for exports and lists, and takes the same memory for any length.
 """
 
 from bisect import bisect_right
@@ -30,7 +30,7 @@ from backstay.vocab.ids import base36
 from backstay.vocab.messages import SessionMessage
 
 Node = int | str
-"""The seq of a node; its id while nobody has looked where that is; 0 before the first node."""
+"""The seq of a node; its id until its place is looked up; 0 before the first node."""
 
 
 class PathRuns(Struct, frozen=True):
@@ -89,7 +89,7 @@ _CHANGES: Final = (Compacted, CompactionUndone, HistoryCleared)
 
 
 class ConversationFold:
-    """What is to be known of a whole log before its conversation can be told."""
+    """Collects what must be known of a whole log before its conversation can be read turn by turn."""
 
     def __init__(self) -> None:
         self._path = PathFold()
@@ -174,7 +174,7 @@ class Conversation:
         for record in turn:
             told.apply(record)
             if isinstance(record.event, TurnCompleted) and record.event.outcome == "abandoned":
-                told = told.at(record.id)  # somebody went back to a turn that was given up: it is on the path again
+                told = told.at(record.id)  # a rewind went back to a turn that was given up: it is on the path again
         return told
 
     def _see(self, undone: set[str], wanted: set[str]) -> None:
@@ -224,7 +224,7 @@ def _cut(message: SessionMessage, times: int) -> SessionMessage:
 
 
 class VisibleTranscript(Transcript):
-    """The messages of a log that is told from its beginning, without the paths left behind: a jump reads `log` again."""
+    """The messages of a log that is read from its beginning, without the paths left behind: a jump reads `log` again."""
 
     def __init__(self, log: Iterable[Recorded]) -> None:
         super().__init__()

@@ -299,7 +299,7 @@ class DiffLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     text: str
     """Without the sign; of a hunk, its header."""
     line: int = 0
-    """Its number: in the new file, or in the old one for a line that was removed; 0 when nobody knows."""
+    """Its number: in the new file, or in the old one for a line that was removed; 0 when it is not known."""
 
 
 Diff = tuple[DiffLine, ...]
@@ -453,7 +453,7 @@ def diff_fields(diffs: Sequence[FileDiff]) -> dict[str, object]:
 
 
 class KnownFiles:
-    """What files hold, as far as the calls of one turn tell. What a turn before it left may have been changed by anybody."""
+    """The contents of files, as far as the calls of one turn say. After an earlier turn, any program may have changed them."""
 
     def __init__(self, kept: Mapping[str, str]) -> None:
         self._kept = kept
@@ -473,7 +473,7 @@ class KnownFiles:
             return
         path = args.get("file_path")
         if tool not in _DIFFS or not isinstance(path, str):
-            self._held = {}  # whatever it was, it may have changed any file
+            self._held = {}  # it may have changed any file
             return
         after = args.get("content") if tool == "Write" else _apply_edits(before, args)
         if isinstance(after, str):

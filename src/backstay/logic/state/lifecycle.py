@@ -54,7 +54,7 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FOLDS_ON: Final[frozenset[type[Event]]] = frozenset((Started, Opened, TurnStarted, TurnCompleted, Closed))
-"""The events that `advance` looks at."""
+"""The events that move the lifecycle."""
 
 
 def move(

@@ -80,7 +80,7 @@ _OF_A_TURN = (
 )
 """Events that belong to a turn without being nodes of the path."""
 _OF_FILES = (FileKept, ContentsKept, TreeKept, CheckpointsPurged)
-"""What files held. The fork works on the same files, and whatever changed them since has changed them for it too."""
+"""What files held. The fork works on the same files, and what changed them since has changed them for it too."""
 _INSIDE = (InputTaken, ModelReplied, ToolFinished, ChildFinished, TurnCompleted)
 """Nodes of the path that always belong to the turn before them, but for the end of a skill that a person ran."""
 
@@ -143,7 +143,7 @@ def _for_this_call_only(record: Recorded) -> Recorded:
 
 
 def _within(spans: list[tuple[int, int]]) -> Callable[[int], bool]:
-    """Return a function that tells whether a seq lies in one of `spans`, which are in order."""
+    """Return a function that says whether a seq lies in one of `spans`, which are in order."""
     starts = [first for first, _ in spans]
 
     def inside(seq: int) -> bool:

@@ -41,7 +41,7 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
     for record in records:
         event = record.event
         changed["seq"] = record.seq
-        if not isinstance(event, Exported | SecretsErased):  # who looks at a session, or cleans it, does not use it
+        if not isinstance(event, Exported | SecretsErased):  # reading or cleaning a session is not using it
             changed["updated"] = record.at
         if change := _CHANGES.get(type(event)):
             changed |= change(record, event)

@@ -111,7 +111,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     mode: Mode = "default"
     scope: FsScope = "sandboxed"
     scope_implied: bool = False
-    """Nobody named the scope: it follows the mode of each opening."""
+    """The scope was not named: it follows the mode of each opening."""
     closed: bool = False
     turns: int = 0
     """Turns on the active path."""
@@ -143,7 +143,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stopping: str = ""
     """The `Interrupted` that the open turn is obeying."""
     stop_timed_out: bool = False
-    """What was told to stop did not answer in time."""
+    """A performer that was told to stop did not answer in time."""
     abandoning: bool = False
     grants: Grants = Grants()
     hooks: HookState = HookState()
@@ -158,7 +158,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def paused(self) -> bool:
-        """Whether the open turn waits for money, and nobody is being asked."""
+        """Whether the open turn waits for money, and no question about it is open."""
         return self.turn is not None and self.budget.paused
 
     @property

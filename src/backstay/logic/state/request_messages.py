@@ -1,4 +1,4 @@
-"""The transcript as a request: messages that every provider accepts, whatever happened on the way.
+"""The transcript as a request: messages that every provider accepts.
 
 No sequence of crash, interrupt, steer, fork, rewind or change of model may lead to a request that a provider refuses for its shape, so the
 repairs live here: results stand in call order right after their calls, blank text and reasoning that nothing follows are left out, a

@@ -30,8 +30,8 @@ from backstay.vocab.messages import DurablePart, InputPart, TextRef, ToolCall, t
 from backstay.vocab.specs import Usage
 
 DeniedBy = Literal["policy", "mode", "nobody", "person", "hook"]
-"""Who denied a call. `policy`: a rule or whatever else denies by itself. `mode`: it would have been asked about, and the mode asks nobody.
-`nobody`: nobody was there to be asked."""
+"""Who denied a call. `policy`: a rule, or a check that denies by itself. `mode`: it would have been asked about, and the mode never asks.
+`nobody`: there was no asker."""
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -51,7 +51,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def halted(self) -> bool:
-        """Whether it needed an answer that nobody could give."""
+        """Whether it needed an answer and there was no one to give it."""
         return self.by in ("nobody", "mode")
 
 
@@ -79,7 +79,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     text: str = ""
     """What the model said last in this turn; never that of an earlier one. Of a very long answer only the head."""
     said: tuple[DurablePart, ...] = ()
-    """The parts of a very long answer, for whoever wants it whole."""
+    """The parts of a very long answer, from which the whole can be read."""
     rounds: int = 0
     usage: Usage = Usage()
     """Of every model call of the turn, failed ones, summaries and child sessions included."""

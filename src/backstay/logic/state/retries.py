@@ -43,7 +43,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message: str
     retry_after_s: float | None = None
     shown: bool = False
-    """Somebody may have seen the beginning of the answer."""
+    """Whether the beginning of the answer was shown."""
     ask: str = ""
     """The `ModelAsked` that failed."""
 

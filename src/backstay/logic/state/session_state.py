@@ -31,7 +31,7 @@ SHAPE: Final = 1
 _KEEPS: Final = frozenset((SlotWritten, FileSeen, OutputKept, InstructionsRead, NotesShown))
 """Events whose newest word on a thing counts."""
 _FORGETS: Final = frozenset((Compacted, CompactionUndone, HistoryCleared, Rewound))
-"""After these nobody knows what the model still has before it."""
+"""Events after which it is not known which notes the model still has."""
 
 
 class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
-"""The conversation as the active path tells it: the messages a model would see, and the entries a person may look at.
+"""The conversation along the active path: the messages a model would see, and the entries of the full history.
 
 Kept incrementally: an event costs the same however long the history is. After a jump (a rewind, an abandoned turn) the path is walked once.
-A transcript that was restored from a fold snapshot has its messages but not the paths left behind: `complete` says so, and whoever needs
-those folds the log again.
+A transcript that was restored from a fold snapshot has its messages but not the paths left behind: `complete` says so, and a caller that
+needs those folds the log again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ class Branches:
         self._before_turn = ""
 
     def apply(self, record: Recorded) -> bool:
-        """Take an event in; tell whether the path jumped, so that whoever follows it must walk it anew."""
+        """Take an event in; return whether the path jumped, so that its folds must walk it anew."""
         event = record.event
         kind = type(event)
         if kind is Rewound:
@@ -110,9 +110,9 @@ class Branches:
 BESIDE: Final[frozenset[type[Event]]] = frozenset(
     {Started, InputReceived, ToolStarted, ChildStarted, PermissionAnswered, FileKept, MemoryNoted}
 )
-"""Events that are no nodes of a path and tell something about it."""
+"""Events that are no nodes of a path and add something to it."""
 FOLDS_ON: Final[frozenset[type[Event]]] = NODES | BESIDE | {Rewound}
-"""The events that a transcript looks at."""
+"""The events that a transcript folds."""
 
 
 class TranscriptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class Transcript:
         self.todos: tuple[Todo, ...] = ()
         """What is to be done, as the path has it."""
         self.memory: list[MemoryNoted] = []
-        """What became of memories, on whatever path: a rewind takes none of it back."""
+        """What became of memories, on all paths: a rewind takes none of it back."""
         self.complete = snapshot is None
         self._beside = Beside()
         self._nodes: dict[str, Recorded] = {}
@@ -257,7 +257,7 @@ class Transcript:
         return sum(isinstance(record.event, TurnStarted) for record in self.path(node))
 
     def at(self, node: str) -> "Transcript":
-        """Return the conversation as it is at `node`, on whatever path that lies."""
+        """Return the conversation as it is at `node`, on any path."""
         there = Transcript()
         there.session, there._nodes, there._inputs = self.session, self._nodes, self._inputs
         there._beside, there.memory = self._beside, self.memory
@@ -419,7 +419,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     messages: tuple[SessionMessage, ...]
     inputs: tuple[SessionMessage, ...]
-    """Those of them that somebody sent; the others that a model reads in the user's place are ours."""
+    """Those of them that a person or program sent; the other user messages are ours."""
     completed: bool
 
     @property

@@ -34,11 +34,11 @@ class Started(Event, frozen=True, kw_only=True):
     taint: tuple[Taint, ...] = ()
     """What the session that opened this one had met by then."""
     scope_implied: bool = False
-    """Nobody named the scope of the context: it follows the mode of each opening."""
+    """The scope of the context was not named: it follows the mode of each opening."""
 
 
 class Opened(Event, frozen=True, kw_only=True):
-    """A process took the log over. Whatever the process before it had in flight is lost."""
+    """A process took the log over. What the process before it had in flight is lost."""
 
     on_crash: OnCrash = "continue"
     version: str = ""
@@ -62,7 +62,7 @@ class SecretsErased(Event, frozen=True, kw_only=True):
     contents: int = 0
     """Contents of files that were kept for a restore and are kept no longer."""
     reason: str = ""
-    """Why it was done, in the words of whoever did it."""
+    """Why it was done, in the words of the person who did it."""
 
 
 class Renamed(Event, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class SlotWritten(Event, frozen=True, kw_only=True):
 
 
 class FaultCaught(Event, frozen=True, kw_only=True):
-    """Something of ours or of an extension raised where nobody waited for it."""
+    """An error of ours or of an extension was caught behind the barrier."""
 
     where: str
     kind: str
@@ -128,7 +128,7 @@ class ResultIgnored(Event, frozen=True, kw_only=True):
 
 
 class InputReceived(Event, frozen=True, kw_only=True):
-    """Somebody said something; it waits for a safe point."""
+    """Input arrived; it waits for a safe point."""
 
     input: str
     """Idempotency key: unique in the session."""
@@ -144,7 +144,7 @@ class InputDropped(Event, frozen=True, kw_only=True):
     """Queued input was taken back before it entered the conversation."""
 
     inputs: tuple[str, ...]
-    """Their ids. A draft may say `*`: whatever is queued when it is written."""
+    """Their ids. A draft may say `*`: all that is queued when it is written."""
 
 
 class TurnStarted(Event, frozen=True, kw_only=True):
@@ -171,13 +171,13 @@ class TurnCompleted(Event, frozen=True, kw_only=True):
 
 
 class Interrupted(Event, frozen=True, kw_only=True):
-    """Somebody asked to stop. Open intents are stopping from here on."""
+    """A stop was requested. Open intents are stopping from here on."""
 
     reason: str = ""
 
 
 class StopDeadlinePassed(Event, frozen=True, kw_only=True):
-    """What was told to stop did not answer in time; its intents are closed without it."""
+    """A performer that was told to stop did not answer in time; its intents are closed without it."""
 
 
 # --- the model -------------------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class ModelFailed(Event, frozen=True, kw_only=True):
     message: str
     retry_after_s: float | None = None
     parts: tuple[StoredPart, ...] = ()
-    """What it had said before, and what somebody may have seen: then it is not asked again. The conversation does not hold it."""
+    """What it had said before, which may have been shown: then it is not asked again. The conversation does not hold it."""
     usage: Usage | None = None
     cost: int | None = None
 
@@ -243,7 +243,7 @@ class ModelNoted(Event, frozen=True, kw_only=True):
 
 
 class CallProposed(Event, frozen=True, kw_only=True):
-    """Intent: look at a call before it is judged. Written only when the facts did not come with the reply."""
+    """Intent: inspect a call before it is judged. Written only when the facts did not come with the reply."""
 
     call: str
 
@@ -272,7 +272,7 @@ class CallJudged(Event, frozen=True, kw_only=True):
     remedies: tuple[str, ...] = ()
     """Where none is offered: rules that would have allowed it if the person had written them."""
     unasked: bool = False
-    """It is denied because the mode asks nobody."""
+    """It is denied because the mode never asks."""
     taints: tuple[Taint, ...] = ()
     """What the call brings into the session when it runs."""
 
@@ -356,7 +356,7 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     """The model's call, or an id of its own when a person runs a skill."""
     child: str
     prompt: str
-    """What the child is told; only the beginning when `whole` has it all."""
+    """The prompt of the child; only the beginning when `whole` has it all."""
     budget: dict[str, object] = {}
     skill: SkillRun | None = None
     """The skill that a person runs, between turns; None for a call of the model."""
@@ -423,7 +423,7 @@ INTENTS: Final = (
     tools.HookStarted,
     files.RestoreStarted,
 )
-"""Events that somebody performs."""
+"""Events that performers carry out."""
 
 VERSIONS: Final[dict[type[Event], int]] = dict.fromkeys(EVENTS, 1)
 """The current number of each shape."""

@@ -29,7 +29,7 @@ class InstructionsRead(Event, frozen=True, kw_only=True):
     """Of the whole, which is a blob."""
     parts: tuple[InstructionPart, ...]
     why: str = "start"
-    """`start`, `changed` (a file did), `compacted`, `resumed`, or `asked` (somebody asked for it)."""
+    """`start`, `changed` (a file did), `compacted`, `resumed`, or `asked` (on request)."""
     problems: tuple[str, ...] = ()
     """What was left out, with file and line."""
 

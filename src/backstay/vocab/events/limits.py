@@ -5,7 +5,7 @@ from backstay.vocab.event import CompactionTrigger, Event, OnExceed
 from backstay.vocab.messages import InputPart, Text, TextRef
 from backstay.vocab.specs import Usage
 
-# --- trying again ----------------------------------------------------------------------------------------------------------------
+# --- retries --------------------------------------------------------------------------------------------------------------------
 
 
 class WaitStarted(Event, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class CompactionStarted(Event, frozen=True, kw_only=True):
     reserved: int = 0
     """Micro-cents set aside for the summary; spent, as an estimate, when its process dies."""
     instructions: str = ""
-    """What the summary is to look at especially."""
+    """Instructions for the summary."""
     keep: int = 0
     """For `trim`: how many messages may stay."""
 
@@ -90,7 +90,7 @@ class CompactionFailed(Event, frozen=True, kw_only=True):
     message: str
     usage: Usage | None = None
     cost: int | None = None
-    """What was spent on a summary that nobody has."""
+    """What was spent on a summary that was not finished."""
 
 
 class CompactionUndone(Event, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class CompactionUndone(Event, frozen=True, kw_only=True):
 
 
 class BudgetSet(Event, frozen=True, kw_only=True):
-    """Somebody said what the session and its children may cost. None: whatever it takes."""
+    """The budget of the session and its children was set. None: no limit."""
 
     limit: int | None
     """Micro-cents."""
@@ -127,7 +127,7 @@ class BudgetAsked(Event, frozen=True, kw_only=True):
 
 
 class BudgetAnswered(Event, frozen=True, kw_only=True):
-    """The answer. When nobody could be asked, the session stays paused until the budget is raised."""
+    """The answer. When there was no asker, the session stays paused until the budget is raised."""
 
     allowed: bool
     limit: int | None = None

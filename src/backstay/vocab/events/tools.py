@@ -16,7 +16,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
 
 class FileSeen(Event, frozen=True, kw_only=True):
-    """The session read or wrote a file; a later change by somebody else can be noticed."""
+    """The session read or wrote a file; a later change by another program can be noticed."""
 
     path: str
     """Absolute, every link followed."""
@@ -38,7 +38,7 @@ class ScopeChanged(Event, frozen=True, kw_only=True):
 
     scope: FsScope
     implied: bool = False
-    """Nobody named it: it follows the mode of the opening, and ends with it."""
+    """It was not named: it follows the mode of the opening, and ends with it."""
 
 
 class TaintMet(Event, frozen=True, kw_only=True):
@@ -84,16 +84,16 @@ class HookFinished(Event, frozen=True, kw_only=True):
     decision: Decision | None = None
     """For events that decide about a call: the strictest answer."""
     blocked: bool = False
-    """For events that can be stopped: somebody did."""
+    """For events that can be stopped: a handler did."""
     reason: str = ""
     args: str = ""
     """The call's arguments as a handler wants them: JSON text, to be judged like any other."""
     context: str = ""
-    """What the model is told."""
+    """Text for the model."""
     output: str | None = None
     """What the model sees instead of the tool's output."""
     notes: tuple[str, ...] = ()
-    """What the person is told: failures, messages, what matched nothing."""
+    """Text for the person: failures, messages, what matched nothing."""
     stops: bool = False
     """Whether the turn ends here."""
     agent: str = ""
