@@ -10,7 +10,6 @@ import pytest
 from backstay.export.files import write_pieces
 from backstay.system.files import has_changed, replace_file, stamp_at
 from backstay.system.handles import walk_to
-from backstay.tools.output import OutputFolder
 
 LONGEST = "n" * 250 + ".html"
 
@@ -73,17 +72,6 @@ def test_an_export_may_have_the_longest_name_there_is(tmp_path: Path) -> None:
     write_pieces(tmp_path / LONGEST, ["new"])
 
     assert os.listdir(tmp_path) == [LONGEST]
-
-
-async def test_an_output_is_kept_whatever_somebody_else_is_writing_beside_it(tmp_path: Path) -> None:
-    pages = OutputFolder(tmp_path)
-    kept = await pages.keep(b"output")
-    (tmp_path / kept).unlink()
-    (tmp_path / f"{kept}.part").symlink_to(tmp_path / "elsewhere")
-
-    assert await pages.keep(b"output") == kept
-    assert await pages.fetch(kept) == b"output"
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_change_that_keeps_size_and_date_is_seen(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
 from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, list_ignored, read_entry
@@ -108,15 +109,7 @@ class FileCapture(Struct, dict=True):
                     await self._deliver([TreeKept(root=os.fsdecode(root), problem=problem, call=call)], {}, cause)
                     continue
                 state = await self._take(root, cause)
-                kept = TreeKept(
-                    root=state.event.root,
-                    tree=state.event.tree,
-                    files=state.event.files,
-                    size=state.event.size,
-                    problem=state.event.problem,
-                    call=call,
-                )
-                await self._deliver([kept], state.blobs, cause)
+                await self._deliver([replace(state.event, call=call)], state.blobs, cause)
             self._watched = True
 
     async def present(self) -> tuple[FolderState, ...]:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from backstay.checkpoints.plan import TreeEntry, inside
 from backstay.checkpoints.walk_tree import FILE_MODE, FOLDER_MODE
 from backstay.system.files import version_of
-from backstay.system.handles import NEW, enter, make_folder, walk_to
+from backstay.system.handles import NEW, enter, make_folder, open_regular, walk_to
 
 T = TypeVar("T")
 OUTSIDE: Final = "it lies outside the folders of this session"
@@ -159,18 +159,15 @@ def _is_untouched(now: TreeEntry, found: os.stat_result) -> bool:
 
 
 def _hash(held: HeldName, found: os.stat_result) -> bytes:
-    try:
-        handle = os.open(held.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=held.folder)
-    except OSError:
-        return b""  # it may not be read: it is replaced
     sha = hashlib.sha256()
     try:
-        left = found.st_size + 1
-        while left > 0 and (piece := os.read(handle, min(left, 1024 * 1024))):
-            sha.update(piece)
-            left -= len(piece)
-    finally:
-        os.close(handle)
+        with open_regular(held.folder, held.name) as handle:
+            left = found.st_size + 1
+            while left > 0 and (piece := os.read(handle, min(left, 1024 * 1024))):
+                sha.update(piece)
+                left -= len(piece)
+    except OSError:
+        return b""  # it may not be read: it is replaced
     return sha.digest()
 
 

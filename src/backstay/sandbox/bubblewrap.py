@@ -18,26 +18,10 @@ _SYSTEM: Final = (
 )
 _FILE_POWERS: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 """What the superuser keeps: files of other users, as in a mounted project, can still be worked on."""
-_DAEMONS: Final = (
-    *(
-        "/run/user",
-        "/run/dbus",
-        "/run/docker.sock",
-        "/run/containerd",
-        "/run/podman",
-        "/run/crio",
-        "/run/libvirt",
-        "/run/lxd",
-    ),
-    *(
-        "/run/systemd/private",
-        "/run/systemd/notify",
-        "/run/snapd.socket",
-        "/run/snapd-snap.socket",
-        "/var/lib/lxd",
-        "/var/snap/lxd",
-    ),
-)
+_DAEMONS: Final = """
+/run/user /run/dbus /run/docker.sock /run/containerd /run/podman /run/crio /run/libvirt /run/lxd /run/systemd/private
+/run/systemd/notify /run/snapd.socket /run/snapd-snap.socket /var/lib/lxd /var/snap/lxd
+""".split()
 """Sockets of programs that would do something outside the walls for any program that connects."""
 _LAUNCH: Final = 'exec "$@" 9<"$0"'
 _LAUNCH_GRACEFULLY: Final = 'trap "" TERM; exec "$@" 9<"$0"'
@@ -91,14 +75,8 @@ class Bubblewrap:
         self._plan.scratch.close()
 
     def _spaces(self) -> Iterator[str]:
-        yield from (
-            "--die-with-parent",
-            "--as-pid-1",
-            "--unshare-pid",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-        )
+        yield from ("--die-with-parent", "--as-pid-1")
+        yield from ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
         if not self._plan.network:
             yield "--unshare-net"
         if self._user_namespace:

@@ -198,18 +198,8 @@ def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
 
 # --- commands of our own ---------------------------------------------------------------------------------------------------------
 
-_SHOWS: Final = (
-    "diff",
-    "log",
-    "show",
-    "whatchanged",
-    "diff-tree",
-    "diff-index",
-    "diff-files",
-    "format-patch",
-    "reflog",
-)
-_LOOKS_INSIDE: Final = ("diff", "status", "log", "show", "diff-tree", "diff-index", "diff-files")
+_SHOWS: Final = "diff log show whatchanged diff-tree diff-index diff-files format-patch reflog".split()
+_LOOKS_INSIDE: Final = "diff status log show diff-tree diff-index diff-files".split()
 
 
 def _with_flags(args: Sequence[str]) -> Iterable[str]:

@@ -86,10 +86,8 @@ class Landlock:
             with contextlib.suppress(PermissionError):  # it leads one already
                 os.setsid()
             rules.restrict()
-            if give_up_powers() and install():
-                return
-            os.write(2, b"The walls around this command could not be built; it was not started.\n")
-            os._exit(126)
+            if not (give_up_powers() and install()):
+                _end_child()
 
         return ["/usr/bin/env", f"TMPDIR={self._plan.scratch.path}", *argv], enter
 
@@ -182,10 +180,13 @@ class _Ruleset:
 
     def restrict(self) -> None:
         """Obey the rules from now on, or end. For the child."""
-        if self._prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and self._call(_RESTRICT, self._number, 0) == 0:
-            return
-        os.write(2, b"The walls around this command could not be built; it was not started.\n")
-        os._exit(126)
+        if self._prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or self._call(_RESTRICT, self._number, 0) != 0:
+            _end_child()
+
+
+def _end_child() -> None:
+    os.write(2, b"The walls around this command could not be built; it was not started.\n")
+    os._exit(126)
 
 
 class _CapHeader(ctypes.Structure):

@@ -30,7 +30,7 @@ def assemble(sockets: Iterable[int], *, messages: bool = True) -> bytes:
     """Assemble the filter that lets a program open only `sockets`, and without `messages` nothing shared with programs outside."""
     machine = _MACHINES[platform.machine()]
     parts = [_head(machine)]
-    refused = _REFUSED if messages else (*_REFUSED, *_MESSAGES)
+    refused = _REFUSED if messages else [*_REFUSED, *_MESSAGES]
     parts += [_refuse(machine.calls[name]) for name in refused if name in machine.calls]
     parts += [
         _answer(machine.calls["clone3"], _ret(errno.ENOSYS))
@@ -69,20 +69,18 @@ def installer(program: bytes) -> Callable[[], bool]:
 
 # --- what is refused -------------------------------------------------------------------------------------------------------------
 
-_REFUSED: Final = (
-    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "process_madvise", "process_mrelease"),
-    *("keyctl", "add_key", "request_key"),
-    *("mount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "open_tree_attr", "mount_setattr"),
-    *("fsopen", "fsconfig", "fsmount", "fspick", "setns", "quotactl", "quotactl_fd", "open_by_handle_at"),
-    *("bpf", "perf_event_open", "userfaultfd", "fanotify_init", "fanotify_mark", "lookup_dcookie"),
-    *("io_uring_setup", "io_uring_enter", "io_uring_register"),  # it opens sockets that no filter sees
-    *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff"),
-    *("acct", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname"),
-    *("syslog", "vhangup", "iopl", "ioperm", "uselib", "move_pages", "migrate_pages", "nfsservctl"),
-)
+_REFUSED: Final = """
+ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise process_mrelease keyctl add_key request_key
+mount umount2 pivot_root chroot move_mount open_tree open_tree_attr mount_setattr
+fsopen fsconfig fsmount fspick setns quotactl quotactl_fd open_by_handle_at
+bpf perf_event_open userfaultfd fanotify_init fanotify_mark lookup_dcookie io_uring_setup io_uring_enter io_uring_register
+init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff
+acct settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname
+syslog vhangup iopl ioperm uselib move_pages migrate_pages nfsservctl
+""".split()
+"""io_uring is among them because it opens sockets that no filter sees."""
 _MESSAGES: Final = (
-    *("shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
-    *("mq_open", "mq_unlink"),
+    "shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl mq_open mq_unlink".split()
 )
 """Not only those that find something: a number can be guessed."""
 _NEW_NAMESPACES: Final = 0x7E02_0080

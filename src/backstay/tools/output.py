@@ -1,19 +1,16 @@
 """Long outputs: decode terminal output, keep it within bounds, store it whole, and read it page by page."""
 
 import codecs
-import hashlib
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import anyio.to_thread
 from msgspec import Meta
 from msgspec.structs import replace
 
 from backstay.ports import Tool, ToolContext, ToolOutput
-from backstay.system.files import replace_file
 from backstay.tools.define import tool
 from backstay.tools.files.target import Refused
 from backstay.tools.ripgrep import select_lines
@@ -193,44 +190,6 @@ Keep = Callable[[bytes], Awaitable[str]]
 Fetch = Callable[[str], Awaitable[bytes]]
 """Gives the bytes of an output back; raises `LookupError` when the session has none of that id."""
 
-_ID: Final = re.compile(r"[0-9a-f]{16}")
-
-
-class Outputs(Protocol):
-    """Where whole outputs are kept."""
-
-    async def keep(self, content: bytes) -> str:
-        """Keep an output; return its id."""
-
-    async def fetch(self, output_id: str) -> bytes:
-        """Give it back; raise `LookupError` when there is none."""
-
-
-class OutputFolder:
-    """Keeps whole outputs as files of one folder, for a session that has no store."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    async def keep(self, content: bytes) -> str:
-        """Write the output to a file; the same output is written once."""
-        return await anyio.to_thread.run_sync(self._write, content)
-
-    async def fetch(self, output_id: str) -> bytes:
-        """Read it again."""
-        if not _ID.fullmatch(output_id):
-            raise LookupError(output_id)
-        try:
-            return await anyio.to_thread.run_sync((self._folder / output_id).read_bytes)
-        except FileNotFoundError as exc:
-            raise LookupError(output_id) from exc
-
-    def _write(self, content: bytes) -> str:
-        output_id = hashlib.sha256(content).hexdigest()[:16]
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(self._folder / output_id, content, durable=False)
-        return output_id
-
 
 def read_output(fetch: Fetch) -> Tool:
     """Make the tool that shows an output page by page."""
@@ -337,5 +296,4 @@ class BoundedTool:
 
 
 if TYPE_CHECKING:
-    _outputs: Outputs = OutputFolder(Path())
-    _tool: Tool = BoundedTool(cast(Tool, None), 0, cast(Keep, None), readable=True)
+    _: Tool = BoundedTool(cast(Tool, None), 0, cast(Keep, None), readable=True)

@@ -13,7 +13,7 @@ from backstay.tools.define import tool
 from backstay.tools.files.encoding import decode
 from backstay.tools.files.locked_file import LockedFile, change_file
 from backstay.tools.files.replace_text import Change, difference, refuse_pointless, replace
-from backstay.tools.files.target import FileTarget, Refused, require_text, target_of
+from backstay.tools.files.target import FilePath, FileTarget, Refused, require_text, target_of
 from backstay.vocab.events.tools import FileSeen
 
 HAD_CHANGED: Final = "The file had changed since you last saw it; the change was made to its present content."
@@ -62,7 +62,7 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 @tool(name="Edit", touches="edits")
 async def edit_file(
     context: ToolContext,
-    file_path: Annotated[str, "The file. A relative path starts at the working folder; `~` is the home folder."],
+    file_path: FilePath,
     old_string: Annotated[str, "The exact text to replace, indentation included. Must occur once, unless replace_all."],
     new_string: Annotated[str, "What stands there instead."],
     replace_all: Annotated[bool, "Replace every occurrence."] = False,
@@ -74,7 +74,7 @@ async def edit_file(
 @tool(name="MultiEdit", touches="edits")
 async def multi_edit(
     context: ToolContext,
-    file_path: Annotated[str, "The file. A relative path starts at the working folder; `~` is the home folder."],
+    file_path: FilePath,
     edits: Annotated[
         list[Replacement], msgspec.Meta(min_length=1, description="The replacements, made in this order.")
     ],

@@ -14,7 +14,7 @@ from backstay.tools.files.encoding import ByteLines, TextLines, decode, show
 from backstay.tools.files.media_type import LARGEST_IMAGE, binary_kind, image_type, medium
 from backstay.tools.files.open_beneath import reach
 from backstay.tools.files.pdf import pdf_text
-from backstay.tools.files.target import LARGEST, PROBE, FileTarget, Refused, in_words, target_of
+from backstay.tools.files.target import LARGEST, PROBE, FilePath, FileTarget, Refused, in_words, target_of
 from backstay.tools.notebook import show_notebook
 from backstay.vocab.events.tools import FileSeen
 
@@ -28,7 +28,7 @@ _WIDE: Final = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 @tool(name="Read", effect="pure", touches="reads")
 async def read_file(
     context: ToolContext,
-    file_path: Annotated[str, "The file. A relative path starts at the working folder; `~` is the home folder."],
+    file_path: FilePath,
     offset: Annotated[
         int, Meta(ge=1, description="The first line to show, counted from 1; of a notebook, the cell.")
     ] = 1,

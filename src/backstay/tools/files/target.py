@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 from msgspec import Struct
 
@@ -27,6 +27,10 @@ _KERNEL: Final = re.compile(
     r"|/sys/(?:kernel/(?:debug|tracing)/.*|.*/(?:rom|vpd|resource\d\w*))",
     re.DOTALL,
 )
+
+
+FilePath = Annotated[str, "The file. A relative path starts at the working folder; `~` is the home folder."]
+"""The parameter of a tool that names a file."""
 
 
 class Refused(Exception):

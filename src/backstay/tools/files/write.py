@@ -10,14 +10,14 @@ from backstay.system.files import version_of
 from backstay.tools.define import tool
 from backstay.tools.files.encoding import Document, decode
 from backstay.tools.files.locked_file import LockedFile, change_file
-from backstay.tools.files.target import LARGEST, Refused, require_text, target_of
+from backstay.tools.files.target import LARGEST, FilePath, Refused, require_text, target_of
 from backstay.vocab.events.tools import FileSeen
 
 
 @tool(name="Write", touches="edits")
 async def write_file(
     context: ToolContext,
-    file_path: Annotated[str, "The file. A relative path starts at the working folder; `~` is the home folder."],
+    file_path: FilePath,
     content: Annotated[str, "The whole new content."],
 ) -> ToolOutput:
     """Write a file, replacing what it held. Missing folders are made. Use Edit to change a part of a file."""

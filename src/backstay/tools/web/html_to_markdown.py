@@ -95,11 +95,6 @@ class Blocks:
         """Return whether nothing more is taken."""
         return self._size > TOTAL
 
-    @property
-    def size(self) -> int:
-        """Characters so far."""
-        return self._size
-
     def mark(self) -> int:
         """Return a place to cut at."""
         return len(self._pieces)
