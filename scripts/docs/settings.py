@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from backstay.config.json_schema import kind_words, settings_schema
-from backstay.config.key_table import KNOWN_ELSEWHERE, SECTIONS, Key, Section, Who
+from backstay.config.key_table import KNOWN_ELSEWHERE, SECTIONS, Key, Schema, Section, Who, kind_schema, settings_schema
 from backstay.config.model_finder import USUAL
 from backstay.providers.registry import PROVIDERS, key_variable
 
@@ -48,7 +47,43 @@ def _section(section: Section) -> Iterator[str]:
         yield from ("", section.about)
     yield from ("", "| key | value | default | besides yours and the machine's |", "|---|---|---|---|")
     for key in section.keys:
-        yield f"| `{key.name}`{_also(key)}<br>{_cell(key.words)} | {_cell(kind_words(key))} | {_cell(key.default)} | {_who(key)} |"
+        yield f"| `{key.name}`{_also(key)}<br>{_cell(key.words)} | {_cell(_kind_words(key))} | {_cell(key.default)} | {_who(key)} |"
+
+
+def _kind_words(key: Key) -> str:
+    """Describe a key's value."""
+    return ", or ".join(_schema_words(kind_schema(key)))
+
+
+def _schema_words(schema: Schema) -> Iterator[str]:
+    if "anyOf" in schema:
+        for each in schema["anyOf"]:
+            yield from _schema_words(each)
+    elif "enum" in schema:
+        yield ", ".join(f"`{str(each).lower() if isinstance(each, bool) else each}`" for each in schema["enum"])
+    elif schema.get("type") == "array":
+        inner = ", or ".join(_schema_words(schema.get("items", {})))
+        yield f"list of {_PLURALS.get(inner, inner)}"
+    else:
+        yield _KINDS.get(schema.get("type", ""), "any") + _range(schema)
+
+
+def _range(schema: Schema) -> str:
+    if "pattern" in schema:
+        return " that begins with `http://` or `https://`"
+    low, above, high = schema.get("minimum"), schema.get("exclusiveMinimum"), schema.get("maximum")
+    words = f"from {low}" if low is not None else f"above {above}" if above is not None else ""
+    return f" {words}{f' to {high:,}' if high is not None else ''}" if words else ""
+
+
+_PLURALS: Final = {"text": "texts", "any": "objects"}
+_KINDS: Final = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "`true`, `false`",
+    "object": "object",
+}
 
 
 def _also(key: Key) -> str:

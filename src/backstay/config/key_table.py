@@ -1,9 +1,10 @@
-"""Every settings key there is, as one table: the reader, the JSON Schema, the reference and `backstay config` all look here."""
+"""All settings keys in one table, and the JSON Schema made from it. The reader, the reference and `backstay config` use this table."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ Tries = Annotated[int, Meta(ge=0, le=20)]
 Milliseconds = Annotated[float, Meta(gt=0, le=86_400_000)]
 TrustLevel = Literal["safe", "moderate", "full"]
 Address = Annotated[str, Meta(pattern="^($|https?://)")]
+Texts = tuple[str, ...]
 Object = dict[str, Any]  # Any: the form of a type that a JSON Schema can be made of
 Objects = list[Any]  # Any: likewise
 
@@ -74,7 +76,7 @@ _PERMISSIONS: Final = Section(
     keys=(
         Key(
             name="permissions.deny",
-            kind=tuple[str, ...],
+            kind=Texts,
             who="any",
             gathered="list",
             elsewhere="yes",
@@ -82,7 +84,7 @@ _PERMISSIONS: Final = Section(
         ),
         Key(
             name="permissions.ask",
-            kind=tuple[str, ...],
+            kind=Texts,
             who="any",
             gathered="list",
             elsewhere="yes",
@@ -90,7 +92,7 @@ _PERMISSIONS: Final = Section(
         ),
         Key(
             name="permissions.allow",
-            kind=tuple[str, ...],
+            kind=Texts,
             gathered="list",
             elsewhere="yes",
             default="`Read` and `Glob` of `.agents/**`, `.claude/**`, `.backstay/**`",
@@ -107,7 +109,7 @@ _PERMISSIONS: Final = Section(
         ),
         Key(
             name="permissions.additionalDirectories",
-            kind=tuple[str, ...],
+            kind=Texts,
             gathered="list",
             elsewhere="yes",
             words="Folders besides the working folder that calls may work in; relative to the project's root in a project's file, "
@@ -146,7 +148,7 @@ _PERMISSIONS: Final = Section(
         ),
         Key(
             name="allowedHttpHookUrls",
-            kind=tuple[str, ...],
+            kind=Texts,
             who="any",
             gathered="list",
             elsewhere="yes",
@@ -155,7 +157,7 @@ _PERMISSIONS: Final = Section(
         ),
         Key(
             name="httpHookAllowedEnvVars",
-            kind=tuple[str, ...],
+            kind=Texts,
             who="any",
             gathered="list",
             elsewhere="yes",
@@ -286,11 +288,7 @@ _PROVIDERS: Final = Section(
             words="The profile that answers when `--model` is not given; it must be there, and have a `model`.",
         ),
         *_within("providers.*", 2, _PROFILE),
-        *_within(
-            "provider",
-            1,
-            [replace(each, also="name") if each.name == "type" else each for each in _PROFILE],
-        ),
+        *_within("provider", 1, [replace(each, also="name") if each.name == "type" else each for each in _PROFILE]),
     ),
 )
 
@@ -330,13 +328,7 @@ _SURROUNDINGS: Final = Section(
             elsewhere="project",
             words='A marketplace besides those that you added: `{"source": {...}}`.',
         ),
-        Key(
-            name="mcpServers.*",
-            kind=Object,
-            elsewhere="yes",
-            secret=True,
-            words="An MCP server, as in `.mcp.json`.",
-        ),
+        Key(name="mcpServers.*", kind=Object, elsewhere="yes", secret=True, words="An MCP server, as in `.mcp.json`."),
         Key(
             name="enableAllProjectMcpServers",
             kind=bool,
@@ -346,14 +338,14 @@ _SURROUNDINGS: Final = Section(
         ),
         Key(
             name="enabledMcpjsonServers",
-            kind=tuple[str, ...],
+            kind=Texts,
             gathered="list",
             elsewhere="yes",
             words="Servers of `.mcp.json` that are used.",
         ),
         Key(
             name="disabledMcpjsonServers",
-            kind=tuple[str, ...],
+            kind=Texts,
             who="any",
             gathered="list",
             elsewhere="yes",
@@ -379,17 +371,8 @@ _REST: Final = Section(
             words="The default model where neither `currentProvider` nor `chat.default_model` says one; `opus`, `sonnet` and `haiku` "
             "are understood too.",
         ),
-        Key(
-            name="language",
-            kind=str,
-            elsewhere="yes",
-            words="The language of answers, in plain words.",
-        ),
-        Key(
-            name="fallback",
-            kind=tuple[Name, ...],
-            words="Models that answer when the first one cannot, in order.",
-        ),
+        Key(name="language", kind=str, elsewhere="yes", words="The language of answers, in plain words."),
+        Key(name="fallback", kind=tuple[Name, ...], words="Models that answer when the first one cannot, in order."),
         Key(
             name="auto_compact",
             also="autoCompactThreshold",
@@ -397,12 +380,7 @@ _REST: Final = Section(
             default="0.835",
             words="The share of the window at which the conversation is made shorter; `false`: never.",
         ),
-        Key(
-            name="retries",
-            kind=Tries,
-            default="3",
-            words="How often a call that failed in passing is tried again.",
-        ),
+        Key(name="retries", kind=Tries, default="3", words="How often a call that failed in passing is tried again."),
         Key(
             name="taskContext.enabled",
             kind=bool,
@@ -428,17 +406,15 @@ SECTIONS: Final = (_PERMISSIONS, _CHAT, _PROVIDERS, _MODELS, _SURROUNDINGS, _RES
 KEYS: Final = tuple(key for section in SECTIONS for key in section.keys)
 
 KNOWN_ELSEWHERE: Final = frozenset(
-    (
-        *("agent", "allowManagedMcpServersOnly", "allowManagedPermissionRulesOnly", "allowedMcpServers"),
-        *("alwaysThinkingEnabled", "apiKeyHelper", "attribution", "autoMemoryEnabled", "autoUpdatesChannel"),
-        *("availableModels", "awsAuthRefresh", "awsCredentialExport", "blockedMarketplaces", "cleanupPeriodDays"),
-        *("companyAnnouncements", "defaultShell", "deniedMcpServers", "editorMode", "effortLevel", "fastMode"),
-        *("fileSuggestion", "forceLoginMethod", "forceLoginOrgUUID", "includeCoAuthoredBy", "includeGitInstructions"),
-        *("otelHeadersHelper", "outputStyle", "plansDirectory", "prefersReducedMotion", "preset"),
-        *("respectGitignore", "sandbox", "showTurnDuration", "skipWebFetchPreflight", "spinnerTipsEnabled"),
-        *("spinnerTipsOverride", "spinnerVerbs", "statusLine", "strictKnownMarketplaces", "teammateMode"),
-        *("terminalProgressBarEnabled", "theme", "verbose", "voiceEnabled", "worktree"),
-    )
+    """
+    agent allowManagedMcpServersOnly allowManagedPermissionRulesOnly allowedMcpServers alwaysThinkingEnabled
+    apiKeyHelper attribution autoMemoryEnabled autoUpdatesChannel availableModels awsAuthRefresh awsCredentialExport
+    blockedMarketplaces cleanupPeriodDays companyAnnouncements defaultShell deniedMcpServers editorMode effortLevel
+    fastMode fileSuggestion forceLoginMethod forceLoginOrgUUID includeCoAuthoredBy includeGitInstructions
+    otelHeadersHelper outputStyle plansDirectory prefersReducedMotion preset respectGitignore sandbox
+    showTurnDuration skipWebFetchPreflight spinnerTipsEnabled spinnerTipsOverride spinnerVerbs statusLine
+    strictKnownMarketplaces teammateMode terminalProgressBarEnabled theme verbose voiceEnabled worktree
+    """.split()
 )
 """Keys of other programs' settings that mean nothing here: they are let stand without a warning."""
 PERMISSIONS_ELSEWHERE: Final = ("disableAutoMode", "skipDangerousModePermissionPrompt", "skipAutoPermissionPrompt")
@@ -551,3 +527,55 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
 
 
 _LONGEST: Final = 80
+
+
+Schema = dict[str, Any]  # Any: JSON
+ADDRESS: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def settings_schema() -> Schema:
+    """The schema: every key, nothing else, each with its sentence."""
+    root = _section()
+    for key in KEYS:
+        _put(root, key)
+    for name in sorted(KNOWN_ELSEWHERE):
+        root["properties"][name] = {"description": "Known to other programs, not used here."}
+    return {"$schema": ADDRESS, "title": "Backstay settings", **root}
+
+
+def kind_schema(key: Key) -> Schema:
+    """Return the schema of one key's value; nothing about `null`, which stands for the default."""
+    (found,), shared = msgspec.json.schema_components([key.kind])
+    assert not shared, "the table has plain types alone"
+    kinds = [each for each in found.get("anyOf", ()) if each != {"type": "null"}]
+    return kinds[0] if len(kinds) == 1 else found
+
+
+def _section() -> Schema:
+    return {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def _put(root: Schema, key: Key) -> None:
+    above = root
+    for part in key.parts[:-1]:
+        above = _inside(above, part)
+    last, schema = key.parts[-1], {**kind_schema(key), "description": key.words.replace("`", "")}
+    if last == "*":
+        above["additionalProperties"] = schema
+        return
+    above["properties"][last] = schema
+    if key.also:
+        above["properties"][key.also] = {**schema, "description": f"The same as {last}."}
+    elif key.needed:
+        above.setdefault("required", []).append(last)
+
+
+def _inside(above: Schema, part: str) -> Schema:
+    """The schema of the object under a name, made when it is met first."""
+    if part != "*":
+        found: Schema = above["properties"].setdefault(part, _section())
+        return found
+    if above["additionalProperties"] is False:
+        above["additionalProperties"] = _section()
+    inner: Schema = above["additionalProperties"]
+    return inner
