@@ -14,7 +14,7 @@ from backstay.cli.output import escape_untrusted, redact_untrusted
 from backstay.cli.permissions import find_grants, grant_lines, grant_objects
 from backstay.cli.trust import trust_object
 from backstay.config.entries import ELSEWHERE, UNTRUSTED, SettingsEntry
-from backstay.config.json_document import is_missing
+from backstay.system.files import is_missing
 from backstay.config.key_table import settings_schema
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered, read_layers

@@ -15,9 +15,9 @@ import msgspec
 
 from backstay.logic.text import shorten
 from backstay.ports import EventStore
-from backstay.stores.disk_errors import open_regular
 from backstay.stores.trace.files import trace_folder, trace_path
 from backstay.stores.trace.trace import TraceLine
+from backstay.system.files import open_regular
 from backstay.vocab.deltas import DELTAS, Delta, Notice
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.messages import iso

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from backstay.config.json_document import LARGEST, JsonText, Node, is_missing, outline
+from backstay.config.json_document import LARGEST, JsonText, Node, outline
 from backstay.config.person import require_person
 from backstay.config.private_file import alone, write_private
+from backstay.system.files import is_missing
 from backstay.vocab.errors import Bug, UserError
 
 _GONE: Final = object()

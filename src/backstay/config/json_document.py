@@ -1,9 +1,7 @@
 """A settings file as text: read once, safely, so that an error can say where it is and what was read is what is used."""
 
-import errno
 import hashlib
 import json
-import os
 import re
 import stat
 from bisect import bisect_left
@@ -16,7 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from backstay.stores.disk_errors import open_regular
+from backstay.system.files import read_regular
 from backstay.vocab.errors import UserError
 
 _TOKEN: Final = re.compile(r'\s*(?:([{}\[\],:])|("(?:[^"\\]|\\.)*")|([^\s{}\[\],:"]+))')
@@ -110,7 +108,6 @@ LARGEST: Final = 1024 * 1024
 """Bytes that a settings file may have."""
 DEEPEST: Final = 64
 """Levels of objects and lists that a file may have."""
-_PIECE: Final = 64 * 1024
 _GUARDED: Final = ("permissions", "hooks")
 """Sections in which a key that stands twice would silently lose what the first one denied."""
 
@@ -163,32 +160,6 @@ class JsonText(Struct, frozen=True):
         node, known = found.find(keys)
         position = node.key_at if known else 0
         return found.line(position if value is None else found.holding(node, value))
-
-
-def is_missing(path: Path) -> bool:
-    """Whether nothing at all stands at `path`. A link that leads nowhere is something, and so is what may not be looked at."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def read_regular(path: Path, largest: int) -> tuple[bytes, os.stat_result]:
-    """The bytes of a regular file and what the system says of that very file. Never waits for a pipe or a device.
-
-    Raise `OSError` when it cannot be read, is anything else, or has more than `largest` bytes.
-    """
-    with open_regular(path) as file:
-        found = os.fstat(file.fileno())
-        content = bytearray()
-        while len(content) <= largest and (piece := file.read(min(_PIECE, largest + 1 - len(content)))):
-            content += piece
-    if len(content) > largest:
-        raise OSError(errno.EFBIG, f"It has more than {largest:,} bytes", str(path))
-    return bytes(content), found
 
 
 class _Object(dict[str, object]):

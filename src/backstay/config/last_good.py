@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from backstay.config.json_document import JsonText, is_missing
+from backstay.config.json_document import JsonText
 from backstay.config.layer_file import LayerFile
 from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import Permissions, looser
 from backstay.config.private_file import read_private, writable_name, write_private
 from backstay.config.secret import find_named_keys
 from backstay.hooks.events import EVENTS
-from backstay.system.files import has_changed
+from backstay.system.files import has_changed, is_missing
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode

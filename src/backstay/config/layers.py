@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from backstay.config.entries import Judgement, SettingsEntry, explain, judge, why_not
 from backstay.config.former_name import former_keys, warn_former
-from backstay.config.json_document import is_missing
 from backstay.config.key_table import find_key
 from backstay.config.last_good import LastGood
 from backstay.config.layer_file import HooksSection, LayerFile, own_mode, read_layer
@@ -32,7 +31,7 @@ from backstay.config.trust.trust_store import (
     left_out_words,
     odd_root,
 )
-from backstay.system.files import Stamp, stamp_at
+from backstay.system.files import Stamp, is_missing, stamp_at
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import Mode

@@ -10,9 +10,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from backstay.config.json_document import read_regular
 from backstay.config.person import require_person
-from backstay.system.files import make_folder, replace_file
+from backstay.system.files import make_folder, read_regular, replace_file
 from backstay.vocab.errors import UserError
 
 _LARGEST = 8 * 1024 * 1024

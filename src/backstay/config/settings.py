@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from backstay.config.entries import Judgement, SettingsEntry, judge
-from backstay.config.json_document import JsonText, is_missing
+from backstay.config.json_document import JsonText
 from backstay.config.key_table import nearest
 from backstay.config.layer_file import LayerFile
 from backstay.config.locations import config_dir, settings_file
@@ -18,6 +18,7 @@ from backstay.config.secret import Secret
 from backstay.logic.budget import microcents
 from backstay.providers.catalog import ModelOverride
 from backstay.providers.registry import PROVIDERS
+from backstay.system.files import is_missing
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import OnExceed
 from backstay.vocab.specs import FsScope

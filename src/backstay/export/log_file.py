@@ -25,7 +25,7 @@ from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.log_copies import disarm, is_quiet
 from backstay.logic.state.progress import Progress, fold, fold_all
 from backstay.ports import Clock, EventStore
-from backstay.stores.disk_errors import read_regular
+from backstay.system.files import read_whole
 from backstay.tools.shell.processes import is_left_running
 from backstay.vocab.errors import BlobMissing, LogDamaged, NeedsUpgrade
 from backstay.vocab.event import Draft, Recorded
@@ -301,7 +301,7 @@ def _records(path: Path, end: int | None) -> Iterator[Recorded]:
 def _lines(path: Path, end: int | None) -> list[tuple[bytes, _SegmentLine]]:
     """The whole lines of a segment, each with its checksum."""
     found: list[tuple[bytes, _SegmentLine]] = []
-    for number, line in enumerate(read_regular(path)[:end].split(b"\n")[:-1], start=1):
+    for number, line in enumerate(read_whole(path)[:end].split(b"\n")[:-1], start=1):
         try:
             check_seal(line + b"\n")
             found.append((line, msgspec.json.decode(line, type=_SegmentLine)))
@@ -320,6 +320,6 @@ def _damaged(path: Path, number: int, reason: str) -> LogDamaged:
 def _old_blob(folder: Path, sha256: str) -> bytes | None:
     """A blob, from the store or from what the session kept of it; None when it is gone or altered."""
     for path in (folder.parents[1] / "blobs" / sha256[:2] / sha256, *folder.glob(f"*.blobs/{sha256}")):
-        if path.is_file() and digest(content := read_regular(path)) == sha256:
+        if path.is_file() and digest(content := read_whole(path)) == sha256:
             return content
     return None

@@ -9,9 +9,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from backstay.config.json_document import read_regular
 from backstay.instructions.inputs import InstructionInputs
 from backstay.instructions.safe_reader import FileReading
+from backstay.system.files import read_regular
 
 _MANIFEST_LIMIT: Final = 1024 * 1024
 _HEAD: Final = re.compile(r"ref: refs/heads/([^\x00-\x20~^:?*\[\\\x7f]{1,250})\s*")

@@ -7,8 +7,9 @@ from typing import Final, Literal
 
 from msgspec import Raw, Struct, field
 
-from backstay.config.json_document import JsonReader, JsonText, is_missing, read_regular
+from backstay.config.json_document import JsonReader, JsonText
 from backstay.plugins.ids import DIRECT, check_name, check_version
+from backstay.system.files import is_missing, read_regular
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 

@@ -7,11 +7,11 @@ from typing import Final, Literal
 import anyio.to_thread
 from msgspec import Struct
 
-from backstay.config.json_document import read_regular
 from backstay.logic.text import frame, frame_framed, read_visible
 from backstay.skills.frontmatter import read_frontmatter
 from backstay.skills.includes import Arguments, FileInclusion, Inclusion, Piece, ShellInclusion, Substitution, pieces
 from backstay.skills.skill import LARGEST, Skill, digest
+from backstay.system.files import read_regular
 from backstay.vocab.errors import UserError
 
 MOST_INCLUSIONS: Final = 50

@@ -12,14 +12,13 @@ from typing import Final, TypeVar
 import anyio.to_thread
 from msgspec import Struct, field
 
-from backstay.config.json_document import read_regular
 from backstay.config.private_file import writable_name
 from backstay.skills.agents import BUILT_IN, AgentDefinition, read_agent
 from backstay.skills.frontmatter import Patience, good_name
 from backstay.skills.locations import Folder, Sources, folders
 from backstay.skills.problems import SkillProblem, Unusable
 from backstay.skills.skill import LARGEST, SKILL_FILES, FileOrigin, Skill, digest, read_command, read_skill
-from backstay.system.files import Stamp, has_changed, stamp_of
+from backstay.system.files import Stamp, has_changed, read_regular, stamp_of
 from backstay.vocab.errors import UserError
 
 DEEPEST_COMMANDS: Final = 6

@@ -9,9 +9,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from backstay.config.json_document import read_regular
 from backstay.skills.frontmatter import Fields, Frontmatter, Patience, good_name, read_frontmatter
 from backstay.skills.problems import SkillProblem, Unusable
+from backstay.system.files import read_regular
 
 Source = Literal["project", "person", "plugin", "built-in"]
 Kind = Literal["skill", "command"]

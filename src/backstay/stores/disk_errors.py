@@ -2,16 +2,14 @@
 
 import errno
 import os
-import stat
-from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
+from backstay.system.files import NOT_REGULAR
 from backstay.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 """What a system says to somebody who may not write."""
-_NOT_REGULAR: Final = "It is not a regular file"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -25,36 +23,9 @@ def explain_os(error: OSError, path: str | Path) -> StoreError:
         return StoreReadOnly(
             f"{str(path)!r} may not be written by this user. Check its permissions and those of its folder."
         )
-    if error.strerror == _NOT_REGULAR:
+    if error.strerror == NOT_REGULAR:
         return StoreUnavailable(f"{str(path)!r} is not a regular file, so it is no part of a store. Move it away.")
     return StoreUnavailable(f"Cannot use {str(path)!r}: {error.strerror or error}. Is its disk still there?")
-
-
-def open_regular(path: str | Path) -> BufferedReader:
-    """Open a regular file for reading. Raise `OSError` for anything else, and never wait for a pipe or a device."""
-    return open(path, "rb", opener=_open_checked)
-
-
-def read_regular(path: str | Path) -> bytes:
-    """Return the bytes of a regular file. Raise `OSError` for anything else."""
-    with open_regular(path) as file:
-        return file.read()
-
-
-def check_regular(handle: int, path: str | Path) -> None:
-    """Raise `OSError` unless `handle` is a regular file."""
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise OSError(errno.EINVAL, _NOT_REGULAR, str(path))
-
-
-def _open_checked(path: str, flags: int) -> int:
-    handle = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        check_regular(handle, path)
-    except OSError:
-        os.close(handle)
-        raise
-    return handle
 
 
 def free_space(path: str | Path) -> int:

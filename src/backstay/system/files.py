@@ -1,15 +1,76 @@
-"""Files written whole or not at all, by default durable and readable by their user only; and whether one is still as it was."""
+"""Regular files read without waiting, files written whole or not at all, and stamps that tell whether one is still as it was.
 
+What is written is by default durable, and readable by its user only.
+"""
+
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from backstay.logic.secrets.rewrite import Change, change_bytes
 
+NOT_REGULAR: Final = "It is not a regular file"
+_PIECE: Final = 64 * 1024
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def is_missing(path: Path) -> bool:
+    """Return whether nothing at all stands at `path`. A link that leads nowhere is something, and so is what may not be looked at."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def open_regular(path: str | Path) -> BufferedReader:
+    """Open a regular file for reading. Raise `OSError` for anything else, and never wait for a pipe or a device."""
+    return open(path, "rb", opener=_open_checked)
+
+
+def read_whole(path: str | Path) -> bytes:
+    """Return the bytes of a regular file. Raise `OSError` for anything else."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def read_regular(path: Path, largest: int) -> tuple[bytes, os.stat_result]:
+    """Return the bytes of a regular file and what the system says of that very file.
+
+    Raise `OSError` when it cannot be read, is anything else, or has more than `largest` bytes.
+    """
+    with open_regular(path) as file:
+        found = os.fstat(file.fileno())
+        content = bytearray()
+        while len(content) <= largest and (piece := file.read(min(_PIECE, largest + 1 - len(content)))):
+            content += piece
+    if len(content) > largest:
+        raise OSError(errno.EFBIG, f"It has more than {largest:,} bytes", str(path))
+    return bytes(content), found
+
+
+def check_regular(handle: int, path: str | Path) -> None:
+    """Raise `OSError` unless `handle` is a regular file."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise OSError(errno.EINVAL, NOT_REGULAR, str(path))
+
+
+def _open_checked(path: str, flags: int) -> int:
+    handle = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        check_regular(handle, path)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def replace_file(

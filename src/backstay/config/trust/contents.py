@@ -9,8 +9,8 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Final
 
-from backstay.config.json_document import read_regular
 from backstay.config.private_file import writable_name
+from backstay.system.files import read_regular
 
 ABSENT: Final = "absent"
 """In place of the digest of a file that would run if it were there."""

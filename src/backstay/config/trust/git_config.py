@@ -11,8 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from backstay.config.json_document import LARGEST, is_missing, read_regular
+from backstay.config.json_document import LARGEST
 from backstay.sandbox.git import submodule_paths
+from backstay.system.files import is_missing, read_regular
 
 _HEADER: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:\\[^\n]|[^"\\\n])*)")?[ \t]*\]')
 _NAME: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from backstay.config.json_document import LARGEST, JsonText, is_missing, read_regular
+from backstay.config.json_document import LARGEST, JsonText
 from backstay.config.layer_file import LayerFile
 from backstay.config.permissions_section import looser
 from backstay.config.private_file import writable_name
@@ -23,7 +23,7 @@ from backstay.config.trust.own_programs import is_stranger, own_program
 from backstay.config.trust.run_files import HookCommand, followed, hook_commands, mentioned, server_commands
 from backstay.skills.frontmatter import folded, read_frontmatter
 from backstay.skills.problems import Unusable
-from backstay.stores.disk_errors import open_regular
+from backstay.system.files import is_missing, open_regular, read_regular
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Mode
 

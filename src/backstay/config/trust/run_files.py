@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from backstay.config.json_document import read_regular
 from backstay.config.trust.followed import (
     NotFollowed,
     RunManifest,
@@ -30,6 +29,7 @@ from backstay.config.trust.followed import (
     text_of,
     written_by,
 )
+from backstay.system.files import read_regular
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.stores.disk_errors import read_regular
+from backstay.system.files import read_whole
 from backstay.vocab.errors import UserError
 
 INLINE: Final = 32 * 1024
@@ -196,7 +196,7 @@ class Resolver:
                 raise PayloadError(
                     "BYTE_LENGTH_MISMATCH", f"The payload {name!r} is not {reference.byte_length} bytes."
                 )
-            content = read_regular(path)
+            content = read_whole(path)
         except FileNotFoundError:
             raise PayloadError("PAYLOAD_NOT_FOUND", f"The payload {name!r} is not there.") from None
         except OSError as exc:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from backstay.export.diagnostic.messages import Fields
 from backstay.export.diagnostic.payloads import PayloadError, Resolver
 from backstay.logic.secrets.redact import Redactor, StreamRedactor
-from backstay.stores.disk_errors import read_regular
 from backstay.stores.trace.trace import LOST as LINES_LOST
 from backstay.stores.trace.trace import TraceLine, TraceSlice
+from backstay.system.files import read_whole
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import Closed, Opened, Started, StoreChanged
@@ -189,7 +189,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
 def read_diagnostic(path: Path) -> DiagnosticLog:
     """The lines of the file at `path`. Raise `UserError` only when there is no such file."""
     try:
-        content = read_regular(path)
+        content = read_whole(path)
     except OSError as exc:
         raise UserError(f"Cannot read {str(path)!r}: {exc.strerror or exc}.") from exc
     return parse_diagnostic(content)

@@ -14,12 +14,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.config.json_document import JsonText, is_missing
+from backstay.config.json_document import JsonText
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered
 from backstay.config.trust.inventory import SERVERS
 from backstay.mcp.config.entry import SECTION, ServerSource, make_printable, odd_keys, read_entry
 from backstay.mcp.spec import Scope, ServerSpec
+from backstay.system.files import is_missing
 from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError
 

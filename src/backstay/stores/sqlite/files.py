@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from backstay.stores.disk_errors import explain_os, is_read_only, open_regular, read_regular
-from backstay.system.files import make_folder, replace_file, sync_folder
+from backstay.stores.disk_errors import explain_os, is_read_only
+from backstay.system.files import make_folder, open_regular, read_whole, replace_file, sync_folder
 from backstay.vocab.errors import StoreError, StoreUnavailable
 
 BLOB_IN_TABLE: Final = 1024 * 1024
@@ -112,7 +112,7 @@ class BlobFiles:
     def read(self, sha: str) -> bytes | None:
         """The bytes of a blob; None when there is no file of it."""
         try:
-            return read_regular(self._path(sha))
+            return read_whole(self._path(sha))
         except FileNotFoundError:
             return None
         except OSError as exc:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from backstay.stores.disk_errors import check_regular, read_regular
+from backstay.system.files import check_regular, read_whole
 from backstay.vocab.errors import StoreUnavailable
 from backstay.vocab.ids import check_session_id
 
@@ -129,7 +129,7 @@ def _identity(path: Path) -> int | None:
 
 def _content(path: Path) -> bytes:
     try:
-        return read_regular(path)
+        return read_whole(path)
     except FileNotFoundError:
         return b""
     except OSError as exc:
