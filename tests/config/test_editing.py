@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.config.edit import change_setting, edited, remove_setting, removed
+from backstay.config.edit import change_setting, cut_value, insert_value, remove_setting
 from backstay.config.json_document import LARGEST, JsonText
 from backstay.vocab.errors import UserError
 
@@ -120,13 +120,13 @@ def test_a_change_is_that_change_and_no_other(
     for key in keys[:-1]:
         if not isinstance(within.setdefault(key, {}), dict):
             with pytest.raises(UserError):
-                edited(text, keys, value)
+                insert_value(text, keys, value)
             return
         within = within[key]
     within[keys[-1]] = value
 
-    after = JsonText(Path("s.json"), edited(text, keys, value))
+    after = JsonText(Path("s.json"), insert_value(text, keys, value))
 
     assert json.loads(after.content) == wanted
     del within[keys[-1]]
-    assert json.loads(removed(after, keys)) == wanted
+    assert json.loads(cut_value(after, keys)) == wanted

@@ -6,7 +6,7 @@ import pytest
 
 from backstay.config.last_good import no_looser
 from backstay.config.layers import Layered, read_layers
-from backstay.config.trust.inventory import drifted
+from backstay.config.trust.inventory import find_drift
 from backstay.config.trust.trust_store import TrustStore
 from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options
@@ -94,7 +94,7 @@ def test_a_guard_whose_script_is_changed_while_a_session_is_open_is_not_run_and_
 
         assert not found.trust.trusted
         assert guards(found) == [("project", ["PreToolUse"])]
-        assert drifted(found.trust.vouched) == ("guard.sh",)
+        assert find_drift(found.trust.vouched) == ("guard.sh",)
         world.write("guard.sh", "exit 2")
         (world.project / ".mcp.json").unlink()
 

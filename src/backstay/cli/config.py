@@ -14,7 +14,6 @@ from backstay.cli.output import escape_untrusted, redact_untrusted
 from backstay.cli.permissions import find_grants, grant_lines, grant_objects
 from backstay.cli.trust import trust_object
 from backstay.config.entries import ELSEWHERE, UNTRUSTED, SettingsEntry
-from backstay.system.files import is_missing
 from backstay.config.key_table import settings_schema
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered, read_layers
@@ -25,6 +24,7 @@ from backstay.instructions import Instructions, Part
 from backstay.logic.text import show_invisible
 from backstay.sandbox.folders import project_root
 from backstay.session.project.discover import look_here
+from backstay.system.files import is_missing
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 

@@ -161,7 +161,7 @@ class _Erasure(msgspec.Struct):
         if not count and session is not None and await is_clean(store):
             return
         for family in meant if session is not None else ():
-            for other in await family.left_out(store, Eraser(_NO_HASHES, self.known)):
+            for other in await family.find_left_out(store, Eraser(_NO_HASHES, self.known)):
                 warn(
                     f"{other.id} belongs to it and keeps its secrets; what {session} tells of them cannot be found there any more. "
                     "To erase both, leave --session out."

@@ -13,7 +13,7 @@ from backstay.cli.options import StoreLocation, as_json, with_folder, yes
 from backstay.cli.output import escape_untrusted, redact_untrusted
 from backstay.config.layers import Layered, read_layers
 from backstay.config.person import require_person
-from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust, changed_names
+from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust, list_changed
 from backstay.sandbox.folders import data_dir, project_root
 from backstay.system.machine import SystemClock
 from backstay.vocab.messages import iso
@@ -101,7 +101,7 @@ def trust_object(trust: WorkspaceTrust) -> dict[str, object]:
         "state": trust.state,
         "since": iso(trust.since) if trust.since else None,
         "digest": trust.survey.digest,
-        "changed": changed_names(trust),
+        "changed": list_changed(trust),
         "problem": trust.survey.problem,
         "claims": [
             {
@@ -125,7 +125,7 @@ def _describe(found: Layered) -> None:
 def _lines(trust: WorkspaceTrust) -> Iterator[str]:
     yield f"Workspace: {escape_untrusted(trust.root)}"
     if trust.changed:
-        yield f"Changed since it was trusted: {escape_untrusted(', '.join(changed_names(trust)))}"
+        yield f"Changed since it was trusted: {escape_untrusted(', '.join(list_changed(trust)))}"
     for kind, heading in _HEADINGS.items():
         claims = [claim for claim in trust.survey.claims if claim.kind == kind]
         if claims:

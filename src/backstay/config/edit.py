@@ -34,23 +34,23 @@ def remove_setting(path: Path, keys: Sequence[str], *, data: Path, root: Path | 
     return _change(path, tuple(keys), _GONE, data, root)
 
 
-def edited(text: JsonText, keys: Sequence[str], value: object) -> bytes:
+def insert_value(text: JsonText, keys: Sequence[str], value: object) -> bytes:
     """The bytes of a file with `value` under `keys`. Raise `UserError` when something else than an object is in the way."""
     found = outline(text.content)
     node, known = found.find(keys, in_lists=False)
     if known == len(keys):
         start, end = node.start, node.end
-        words = _encoded(value, _indent_of(found.text, node.key_at))
+        words = _encode(value, _indent_of(found.text, node.key_at))
     elif node.kind != "object":
         raise text.wrong(tuple(keys[:known]), "An object is needed here. Mend the file first.")
     else:
         for key in reversed(keys[known + 1 :]):
             value = {key: value}
-        start, end, words = _added(found.text, node, keys[known], value)
+        start, end, words = _insert_member(found.text, node, keys[known], value)
     return (found.text[:start] + words + found.text[end:]).encode()
 
 
-def removed(text: JsonText, keys: Sequence[str]) -> bytes:
+def cut_value(text: JsonText, keys: Sequence[str]) -> bytes:
     """The bytes of a file without what stands under `keys`."""
     found = outline(text.content)
     node, known = found.find(keys, in_lists=False)
@@ -76,7 +76,7 @@ def _change(path: Path, keys: tuple[str, ...], value: object, data: Path, root: 
     try:
         with alone(data / "settings"):
             before = JsonText(target, b"{}\n") if is_missing(target) else JsonText.read(target)
-            after = removed(before, keys) if value is _GONE else edited(before, keys, value)
+            after = cut_value(before, keys) if value is _GONE else insert_value(before, keys, value)
             if after == before.content:
                 return False
             _check(before, after, keys, value)
@@ -107,7 +107,7 @@ def _check(before: JsonText, after: bytes, keys: tuple[str, ...], value: object)
         raise UserError(f"{str(before.path)!r} would have more than {LARGEST:,} bytes. Nothing was written.")
 
 
-def _added(text: str, node: Node, key: str, value: object) -> tuple[int, int, str]:
+def _insert_member(text: str, node: Node, key: str, value: object) -> tuple[int, int, str]:
     """What is to be put in whose place, so that an object has one more member, written like its others."""
     if node.inner:
         first, last = next(iter(node.inner.values())), list(node.inner.values())[-1]
@@ -119,10 +119,10 @@ def _added(text: str, node: Node, key: str, value: object) -> tuple[int, int, st
 
 
 def _member(key: str, value: object, indent: str) -> str:
-    return f"{json.dumps(key, ensure_ascii=False)}: {_encoded(value, indent)}"
+    return f"{json.dumps(key, ensure_ascii=False)}: {_encode(value, indent)}"
 
 
-def _encoded(value: object, indent: str) -> str:
+def _encode(value: object, indent: str) -> str:
     return json.dumps(value, ensure_ascii=False, indent=_INDENT, allow_nan=False).replace("\n", f"\n{indent}")
 
 

@@ -64,7 +64,7 @@ def find_former(
     cwd: Path, environment: Mapping[str, str] = os.environ, *, store: Path | None = None
 ) -> tuple[FormerItem, ...]:
     """Return everything that is found under the former name, for a person who works in `cwd` and may have named a `store`."""
-    return (*_found(cwd, environment), *_keys(environment, store))
+    return (*_find_items(cwd, environment), *_keys(environment, store))
 
 
 def move_former(cwd: Path, environment: Mapping[str, str] = os.environ, *, store: Path | None = None) -> MoveReport:
@@ -87,7 +87,7 @@ def move_former(cwd: Path, environment: Mapping[str, str] = os.environ, *, store
             (left if words else moved).append(item)
     except UserError as exc:
         blocked.append(str(exc))
-    return MoveReport(moved=tuple(moved), left=(*_found(cwd, environment), *left), blocked=tuple(blocked))
+    return MoveReport(moved=tuple(moved), left=(*_find_items(cwd, environment), *left), blocked=tuple(blocked))
 
 
 def warn_former(root: Path, environment: Mapping[str, str], *, bare: bool = False) -> Iterator[str]:
@@ -96,7 +96,7 @@ def warn_former(root: Path, environment: Mapping[str, str], *, bare: bool = Fals
     found = [] if bare else [str(old) for old, new in pairs if old.is_file() and not new.exists()]
     if not bare:
         found += [item.what for item in _variables(environment)]
-    if item := next(_managed(), None):
+    if item := next(_find_managed(), None):
         found.append(item.what)
     if found:
         yield f"{', '.join(found)}: of the former name, so they do not count. Type: backstay doctor"
@@ -129,10 +129,10 @@ def explain_former_store(url: str, environment: Mapping[str, str] = os.environ) 
     return ""
 
 
-def _found(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerItem]:
+def _find_items(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerItem]:
     """Everything but keys: the keyring may ask a person."""
     yield from _folders(cwd, environment)
-    yield from _managed()
+    yield from _find_managed()
     yield from _variables(environment)
     yield from _mentions(cwd, environment)
 
@@ -178,7 +178,7 @@ def _places(environment: Mapping[str, str], name: str, usual: Path, today: Path)
         yield Path(given).expanduser().absolute()
 
 
-def _managed() -> Iterator[FormerItem]:
+def _find_managed() -> Iterator[FormerItem]:
     old = Path("/etc") / FORMER / MANAGED.name
     if old.is_file() and not MANAGED.exists():
         todo = f"It does not count. Whoever runs this machine types: mkdir -p {MANAGED.parent} && mv {old} {MANAGED}"
@@ -310,7 +310,7 @@ def move_folder(old: Path, new: Path, blocked: list[str]) -> bool:
             with ExitStack() as locks:
                 if not old.is_symlink():
                     for store in sorted(old.glob("*.db")):
-                        locks.enter_context(_unused(store))
+                        locks.enter_context(_lock_store(store))
                 _move(old, new, blocked)
     except OSError as exc:
         where = exc.filename or old
@@ -348,7 +348,7 @@ def _clear(old: Path, new: Path) -> None:
     """Remove from `new` the stores without a session whose place a store of `old` takes, and the whole folder if nothing else is in it."""
     for store in (new / each.name for each in old.glob("*.db")):
         if store.is_file() and not holds_sessions(store):
-            with _unused(store):
+            with _lock_store(store):
                 for each in new.glob(f"{store.name}*"):
                     _remove(each)
     if all(name in _MADE_ANEW or name.endswith(".lock") for name in os.listdir(new)):
@@ -373,7 +373,7 @@ def _merge(old: Path, new: Path, blocked: list[str]) -> None:
     """Move what `new` does not have. A store goes with the files beside it, or not at all."""
     for each in old.glob(f".*{_GONE}"):  # a crash left it, and its copy is whole
         _remove(each)
-    kept = tuple(_kept_stores(old, new, blocked))
+    kept = tuple(_block_stores(old, new, blocked))
     with os.scandir(old) as found:
         entries = sorted(
             found, key=lambda each: (each.name.endswith(".db"), each.name)
@@ -386,7 +386,7 @@ def _merge(old: Path, new: Path, blocked: list[str]) -> None:
         sync_folder(old.parent)
 
 
-def _kept_stores(old: Path, new: Path, blocked: list[str]) -> Iterator[str]:
+def _block_stores(old: Path, new: Path, blocked: list[str]) -> Iterator[str]:
     """The names of the stores that must stay."""
     for store in sorted(old.glob("*.db")):
         url = f"sqlite:///{str(store).lstrip('/')}"
@@ -409,7 +409,7 @@ def _kept_stores(old: Path, new: Path, blocked: list[str]) -> Iterator[str]:
 
 
 @contextmanager
-def _unused(store: Path) -> Iterator[None]:
+def _lock_store(store: Path) -> Iterator[None]:
     """Hold the store at `store`, so that nobody opens it while it moves. Raise `Blocked` when somebody has."""
     handle = os.open(store, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:

@@ -64,9 +64,9 @@ class LastGood:
         Return why that could not be done, when losing it would matter.
         """
         assert file.text is not None
-        kept = _kept(file, file.text.digest)
+        kept = _extract(file, file.text.digest)
         try:
-            if self._known(file.place.path) != kept:
+            if self._load(file.place.path) != kept:
                 write_private(self._file(file.place.path), msgspec.json.encode(kept))
         except (OSError, UserError) as exc:
             return "" if kept.says_nothing else f"What {file.path!r} denies could not be kept for later: {exc}"
@@ -75,7 +75,7 @@ class LastGood:
     def recall(self, place: SettingsFile, problem: str) -> LayerFile | None:
         """What the broken file at `place` said when it could last be read, less whatever it allowed; None when nobody knows."""
         try:
-            kept = self._known(place.path)
+            kept = self._load(place.path)
         except (OSError, UserError):
             return None
         if kept is None or kept.path != writable_name(place.path):
@@ -102,7 +102,7 @@ class LastGood:
             kept = self.recall(place, str(exc))
             return () if kept is None else kept.keys
 
-    def _known(self, path: Path) -> Kept | None:
+    def _load(self, path: Path) -> Kept | None:
         content = read_private(self._file(path))
         try:
             return None if content is None else msgspec.json.decode(content, type=Kept)
@@ -113,13 +113,13 @@ class LastGood:
         return self._folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:40]}.json"
 
 
-def _kept(file: LayerFile, digest: str) -> Kept:
+def _extract(file: LayerFile, digest: str) -> Kept:
     said = file.permissions
     return Kept(
         path=writable_name(file.place.path),
         digest=digest,
-        deny=tuple(map(str, said.decided("deny"))),
-        ask=tuple(map(str, said.decided("ask"))),
+        deny=tuple(map(str, said.select("deny"))),
+        ask=tuple(map(str, said.select("ask"))),
         mode=said.mode if said.mode is not None and looser("default", said.mode) else None,
         no_bypass=said.no_bypass,
         hooks={} if file.hooks_off else {event: each for event, each in file.hooks.items() if event in DECIDING},

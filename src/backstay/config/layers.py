@@ -26,10 +26,10 @@ from backstay.config.trust.trust_store import (
     TrustStore,
     WorkspaceTrust,
     changes,
-    exposed,
-    held_words,
-    left_out_words,
+    describe_held,
+    describe_left_out,
     odd_root,
+    warn_if_exposed,
 )
 from backstay.system.files import Stamp, is_missing, stamp_at
 from backstay.vocab.errors import UserError
@@ -108,7 +108,7 @@ class Layered(Struct, frozen=True, kw_only=True):
     @property
     def notice(self) -> str:
         """One line about what was left out because nobody trusts it as it is; empty when nothing was."""
-        return left_out_words(self.trust) or held_words(self.trust)
+        return describe_left_out(self.trust) or describe_held(self.trust)
 
 
 async def load_layers(
@@ -230,7 +230,7 @@ def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, paths: ProjectPat
         if (
             trust.trusted or not file.place.of_project or file.broken
         ):  # the rest of an untrusted workspace's file concerns no one
-            notes += (*file.warnings, *exposed(file))
+            notes += (*file.warnings, *warn_if_exposed(file))
     settings = fold_settings(found)
     mode_file = found.mode_file
     mode = None if mode_file is None else mode_file.permissions.mode

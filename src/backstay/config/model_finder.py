@@ -46,7 +46,7 @@ class Finder:
         if not name:
             raise UserError(no_model())
         if profile := self._profile(provider):
-            return self._profiled(provider, profile, rest or profile.model)
+            return self._find_in_profile(provider, profile, rest or profile.model)
         if provider == "local":
             from backstay.providers.local.model import find_local  # noqa: PLC0415 - it loads the HTTP client
 
@@ -70,11 +70,11 @@ class Finder:
         profile = self._profile(provider)
         if profile is None:
             return facts_of(name, self._settings.models if self._settings else {})
-        own = self._known().models
+        own = self._load_settings().models
         known = f"{profile.type}:{rest or profile.model}"
         return facts_of(known, {**own, known: own[name]} if name in own else own)
 
-    def _known(self) -> Settings:
+    def _load_settings(self) -> Settings:
         if self._settings is None:
             self._settings = load_settings(environment=self._environment)
         return self._settings
@@ -83,9 +83,9 @@ class Finder:
         built_in = provider in PROVIDERS or provider in _OTHERS
         if not provider or (built_in and self._settings is None):
             return None
-        return self._known().providers.get(provider)
+        return self._load_settings().providers.get(provider)
 
-    def _profiled(self, called: str, profile: Profile, model: str) -> Model:
+    def _find_in_profile(self, called: str, profile: Profile, model: str) -> Model:
         from backstay.providers.http.model import HttpModel  # noqa: PLC0415 - it loads the HTTP client
 
         if not model:
@@ -198,11 +198,11 @@ class _Discreet(ModelAround):
 
     def _quiet(self, tap: Tap) -> Tap:
         def quiet(kind: str, content: Mapping[str, object]) -> None:
-            tap(kind, {name: self._redacted(value) for name, value in content.items()})
+            tap(kind, {name: self._redact(value) for name, value in content.items()})
 
         return quiet
 
-    def _redacted(self, value: object) -> object:
+    def _redact(self, value: object) -> object:
         if isinstance(
             value, bytes
         ):  # a request may be megabytes: only what is known is looked for here, the trace does the rest
@@ -246,13 +246,15 @@ def choose(settings: Settings, environment: Mapping[str, str] = os.environ, *, b
     whose key is in the environment. Raise `UserError`, with file and line, for a `currentProvider` that has no profile or no model.
     """
     if settings.current_provider:
-        return Choice(model=_profiled(settings, "currentProvider", settings.current_provider), why="currentProvider")
+        return Choice(
+            model=_name_profile_model(settings, "currentProvider", settings.current_provider), why="currentProvider"
+        )
     if settings.legacy:
-        return Choice(model=_profiled(settings, "provider", settings.legacy), why="provider")
+        return Choice(model=_name_profile_model(settings, "provider", settings.legacy), why="provider")
     if settings.chat.default_model:
         return Choice(model=settings.chat.default_model, why="chat.default_model")
     notes: list[str] = []
-    if model := _understood(settings, environment, notes):
+    if model := _resolve_name(settings, environment, notes):
         return Choice(model=model, why="model")
     return next(_by_keys(environment, notes), None) if by_key else None
 
@@ -266,7 +268,7 @@ def full_model(name: str) -> str:
     return f"{family}:{bare}" if family and ":" not in bare else name
 
 
-def _profiled(settings: Settings, key: str, name: str) -> str:
+def _name_profile_model(settings: Settings, key: str, name: str) -> str:
     place = settings.places.get(key, "the settings")
     profile = settings.providers.get(name)
     if profile is None:
@@ -279,7 +281,7 @@ def _profiled(settings: Settings, key: str, name: str) -> str:
     return f"{name}:{profile.model}"
 
 
-def _understood(settings: Settings, environment: Mapping[str, str], notes: list[str]) -> str:
+def _resolve_name(settings: Settings, environment: Mapping[str, str], notes: list[str]) -> str:
     """The name under `model`, when it means something here. What only another program understands is passed over."""
     written = settings.model
     if not written or ":" in written or written in settings.providers:

@@ -44,7 +44,7 @@ class Permissions(Struct, frozen=True, kw_only=True):
     no_bypass: bool = False
     """Whether the mode that asks nobody may not be used."""
 
-    def decided(self, decision: Decision) -> tuple[Rule, ...]:
+    def select(self, decision: Decision) -> tuple[Rule, ...]:
         """The rules with this decision."""
         return tuple(rule for rule in self.rules if rule.decision == decision)
 
@@ -146,7 +146,7 @@ def read_level(reader: JsonReader, value: object) -> Mode | None:
     """The mode that a `defaultTrustLevel` means. Raise `UnknownMode` for a word that nobody knows."""
     text = reader.check(value, str, (LEVEL,))
     known = _LEVELS.get(text)
-    if known is None and (meant := _meant(reader, text, tuple(_LEVELS), (LEVEL,), "level")):
+    if known is None and (meant := _guess_word(reader, text, tuple(_LEVELS), (LEVEL,), "level")):
         known = _stricter(_LEVELS[meant])
     return known
 
@@ -191,11 +191,11 @@ def _mode(reader: JsonReader, value: object) -> Mode | None:
     for mode in MODES:
         if mode == text:
             return mode
-    meant = _meant(reader, text, MODES, where, "mode")
+    meant = _guess_word(reader, text, MODES, where, "mode")
     return next((_stricter(mode) for mode in MODES if mode == meant), None)
 
 
-def _meant(reader: JsonReader, text: str, known: tuple[str, ...], where: tuple[str, ...], kind: str) -> str:
+def _guess_word(reader: JsonReader, text: str, known: tuple[str, ...], where: tuple[str, ...], kind: str) -> str:
     """The word that was likely meant in another program's file, told with a warning. In a file of our own, raise `UnknownMode`."""
     folded = {word.casefold(): word for word in known}
     meant = folded.get(nearest(text.casefold(), folded), "")
@@ -204,12 +204,13 @@ def _meant(reader: JsonReader, text: str, known: tuple[str, ...], where: tuple[s
         hint = f" Did you mean {meant!r}?" if meant else ""
         raise UnknownMode(str(reader.text.wrong(where, f"{words}{hint} The {kind}s are {', '.join(known)}.")))
     reader.warn(
-        where, f"is {text[:_LONGEST]!r}, which is no {kind} here; {_left(meant)}. The {kind}s are {', '.join(known)}"
+        where,
+        f"is {text[:_LONGEST]!r}, which is no {kind} here; {_effect_words(meant)}. The {kind}s are {', '.join(known)}",
     )
     return meant
 
 
-def _left(meant: str) -> str:
+def _effect_words(meant: str) -> str:
     return f"it counts as {meant!r} where that is stricter" if meant else "it is left out"
 
 

@@ -116,10 +116,10 @@ def find_named_keys(content: Mapping[str, object], *, own: bool, idle: bool = Fa
     What a file says counts whatever it means: a setting that this version does not know may name a key too.
     """
     found = set(variables(content))
-    found |= set(sent_by_hooks(content.get(HOOKS))) if idle else set()
+    found |= set(find_hook_variables(content.get(HOOKS))) if idle else set()
     servers = content.get(SERVERS) if own else None
     for entry in servers.values() if isinstance(servers, Mapping) else ():
-        found |= set(_filled(entry))
+        found |= set(_find_filled(entry))
     return tuple(sorted(found))
 
 
@@ -130,17 +130,17 @@ def variables(value: object) -> Iterator[str]:
             yield name
 
 
-def sent_by_hooks(section: object) -> Iterator[str]:
+def find_hook_variables(section: object) -> Iterator[str]:
     """The variables that headers of hooks are made of, however the section is nested."""
     if isinstance(section, Mapping):
         names = section.get("allowedEnvVars")
         yield from (name for name in (names if isinstance(names, list) else ()) if isinstance(name, str))
     if isinstance(section, Mapping | list):
         for inner in section.values() if isinstance(section, Mapping) else section:
-            yield from sent_by_hooks(inner)
+            yield from find_hook_variables(inner)
 
 
-def _filled(entry: object) -> Iterator[str]:
+def _find_filled(entry: object) -> Iterator[str]:
     """The variables that make a header, and elsewhere those whose name, or that of the variable they fill, says that they are secret."""
     if not isinstance(entry, Mapping):
         return
@@ -236,7 +236,7 @@ def collect_keys(settings: "Settings | None", layered: "Layered | None" = None, 
         named |= layered.keys_beside.union(*(file.keys for file in layered.counted_files))
     for profile in () if settings is None else settings.providers.values():
         named |= set(variables(profile.options))
-    sent = sent_by_hooks([layer.section for layer in layered.hooks]) if layered is not None else ()
+    sent = find_hook_variables([layer.section for layer in layered.hooks]) if layered is not None else ()
     return Keys(frozenset(named), tuple(texts), frozenset(sent))
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from backstay.config.trust.inventory import WorkspaceInventory, drifted
+from backstay.config.trust.inventory import WorkspaceInventory, find_drift
 from backstay.config.trust.own_programs import OwnRuns
 from backstay.config.trust.run_files import command_text
 from backstay.hooks.gates import frame_hook_text
@@ -197,7 +197,7 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
         """Return a file that a hook of the workspace runs and that changed since it was trusted; empty when none did."""
         if self.survey is None or not any(spec.source in ("project", "local") for spec in chosen):
             return ""
-        changed = await anyio.to_thread.run_sync(drifted, self.survey)
+        changed = await anyio.to_thread.run_sync(find_drift, self.survey)
         return changed[0] if changed else ""
 
     def _find_waiting(self, chosen: Sequence[HookSpec]) -> str:

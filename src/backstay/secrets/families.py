@@ -28,7 +28,7 @@ class Family(Struct, frozen=True):
         eraser = await self.teach(store, eraser)
         return replace(self, meant=tuple([each for each in self.meant if (await scan(store, each, eraser)).spots]))
 
-    async def left_out(self, store: EventStore, eraser: Eraser) -> tuple[SessionMeta, ...]:
+    async def find_left_out(self, store: EventStore, eraser: Eraser) -> tuple[SessionMeta, ...]:
         """Those with secrets that belong to the family and are not meant."""
         eraser = await self.teach(store, eraser)
         others = [each for each in self.members if each not in self.meant]

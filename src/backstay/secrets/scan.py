@@ -143,7 +143,7 @@ class SecretScan(Struct):
         for sha, about in sorted(self.cited.items()):
             content = await content_of(self.store, sha) if about.roles != {"media"} else None
             found = (content is not None and await self._learn_from([_text(content, about)])) or found
-        return await self._learn_from([*await self._traced(), *await self._aside()]) or found
+        return await self._learn_from([*await self._read_trace(), *await self._aside()]) or found
 
     async def spots(self) -> tuple[SecretPlace, ...]:
         """Every place with secrets in the log and its blobs, and how many there are beside it."""
@@ -166,11 +166,11 @@ class SecretScan(Struct):
         return self._kinds((text,))
 
     async def _beside(self) -> tuple[SecretPlace, ...]:
-        traced, aside = self._kinds(await self._traced()), self._kinds(await self._aside())
+        traced, aside = self._kinds(await self._read_trace()), self._kinds(await self._aside())
         spots = [SecretPlace(where="trace", kinds=traced)] if traced else []
         return (*spots, *((SecretPlace(where="put aside", kinds=aside),) if aside else ()))
 
-    async def _traced(self) -> Sequence[str]:
+    async def _read_trace(self) -> Sequence[str]:
         folder = trace_folder(self.store.url)
         if folder is None:
             return ()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.trust.run_files import mentioned
+from backstay.config.trust.run_files import find_mentioned
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_a_file_is_found_however_it_is_written(tmp_path: Path, command: str) -> 
     script.write_text("")
     (tmp_path / "other").mkdir()
 
-    assert set(mentioned(command, (tmp_path,), tmp_path)) == {script}
+    assert set(find_mentioned(command, (tmp_path,), tmp_path)) == {script}
     whole = command.replace("scripts/check.sh", str(script)) if "/scripts" not in command else str(script)
-    assert script in set(mentioned(whole, (tmp_path,), tmp_path))
+    assert script in set(find_mentioned(whole, (tmp_path,), tmp_path))
 
 
 def test_names_with_blanks_and_homes_are_found(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_names_with_blanks_and_homes_are_found(tmp_path: Path) -> None:
     script.write_text("")
 
     for command in ("sh 'my check.sh'", "sh my\\ check.sh", "my check.sh", "'~/my check.sh'", '"$HOME/my check.sh"'):
-        assert list(mentioned(command, (tmp_path,), tmp_path)) == [script]
+        assert list(find_mentioned(command, (tmp_path,), tmp_path)) == [script]
 
 
 def test_what_is_no_file_of_the_project_is_passed_over(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_what_is_no_file_of_the_project_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "beside.sh").write_text("")
 
     for command in ("sh ../beside.sh", f"sh {tmp_path}/beside.sh", "ls src", "make", "a\0b", "x" * 9_000, ""):
-        assert list(mentioned(command, (project,), tmp_path)) == []
+        assert list(find_mentioned(command, (project,), tmp_path)) == []
 
 
 def test_a_link_counts_where_it_stands_and_where_it_leads(tmp_path: Path) -> None:
@@ -66,5 +66,5 @@ def test_a_link_counts_where_it_stands_and_where_it_leads(tmp_path: Path) -> Non
     (project / "link").symlink_to(outside)
     (outside / "back").symlink_to(project)
 
-    assert list(mentioned("link/out.sh", (project,), tmp_path)) == [project / "link" / "out.sh"]
-    assert list(mentioned(f"{outside}/back/in.sh", (project,), tmp_path)) == [outside / "back" / "in.sh"]
+    assert list(find_mentioned("link/out.sh", (project,), tmp_path)) == [project / "link" / "out.sh"]
+    assert list(find_mentioned(f"{outside}/back/in.sh", (project,), tmp_path)) == [outside / "back" / "in.sh"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from backstay.config.trust.followed import NotFollowed, command_table
-from backstay.config.trust.inventory import drifted
-from backstay.config.trust.run_files import followed
+from backstay.config.trust.inventory import find_drift
+from backstay.config.trust.run_files import find_followed_files
 from tests.config.world import World
 
 PYTHON = ("hookmod.py", "hookmod/__init__.py", "hookmod/__main__.py")
@@ -70,7 +70,7 @@ def test_what_runs_is_found(tmp_path: Path, command: str, files: tuple[str, ...]
     (tmp_path / "scripts").mkdir()
     (tmp_path / "sub").mkdir()
     (tmp_path / "hookmod.py").touch()
-    found = followed(command, None, (tmp_path,), tmp_path)
+    found = find_followed_files(command, None, (tmp_path,), tmp_path)
     if files is not None:
         assert {each.relative_to(tmp_path).as_posix() for each in found} == set(files)
 
@@ -204,24 +204,28 @@ def test_what_cannot_be_told_is_refused(tmp_path: Path, command: str) -> None:
     (tmp_path / "packed").mkdir()
     (tmp_path / "packed/package.json").touch()
     with pytest.raises(NotFollowed):
-        followed(command, None, (tmp_path,), tmp_path)
+        find_followed_files(command, None, (tmp_path,), tmp_path)
 
 
 def test_a_package_outside_of_the_project_is_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "tool").mkdir()
     (tmp_path / "tool/package.json").touch()
 
-    found = followed(f"node {tmp_path}/tool", None, (tmp_path / "project",), tmp_path)
+    found = find_followed_files(f"node {tmp_path}/tool", None, (tmp_path / "project",), tmp_path)
 
     assert not any(path.is_relative_to(tmp_path / "project") for path in found)
 
 
 def test_a_command_with_arguments_is_no_shell_text(tmp_path: Path) -> None:
-    assert followed("bash", ("scripts/a b.sh", "$X"), (tmp_path,), tmp_path) == (tmp_path / "scripts/a b.sh",)
-    assert followed("bash", ("$PWD/check.sh",), (tmp_path,), tmp_path) == (tmp_path / "$PWD/check.sh",)
-    assert followed("~/check.sh", (), (tmp_path,), tmp_path) == (tmp_path / "~/check.sh",)
+    assert find_followed_files("bash", ("scripts/a b.sh", "$X"), (tmp_path,), tmp_path) == (
+        tmp_path / "scripts/a b.sh",
+    )
+    assert find_followed_files("bash", ("$PWD/check.sh",), (tmp_path,), tmp_path) == (tmp_path / "$PWD/check.sh",)
+    assert find_followed_files("~/check.sh", (), (tmp_path,), tmp_path) == (tmp_path / "~/check.sh",)
     with pytest.raises(NotFollowed):
-        followed("./a; ./b", ("x",), (tmp_path,), tmp_path) and followed("npx", ("x",), (tmp_path,), tmp_path)
+        find_followed_files("./a; ./b", ("x",), (tmp_path,), tmp_path) and find_followed_files(
+            "npx", ("x",), (tmp_path,), tmp_path
+        )
 
 
 # --- trust lapses ------------------------------------------------------------------------------------------------------------------
@@ -288,12 +292,12 @@ def test_sec_m3_trust_lapses_when_what_a_hook_runs_changes(
     world.write("by-env.sh", "#!/usr/bin/env -S ./runner\n", mode=0o755)
     world.trust()
     before = world.read().trust
-    assert (before.state, before.held_hooks, drifted(before.survey)) == ("trusted", {}, ())
+    assert (before.state, before.held_hooks, find_drift(before.survey)) == ("trusted", {}, ())
 
     change(world)
 
     assert world.read().trust.state == "changed"
-    assert drifted(before.survey) != (), "a session that is open notices it too"
+    assert find_drift(before.survey) != (), "a session that is open notices it too"
 
 
 @pytest.mark.parametrize("name", ["pre-commit", "post-checkout"])
@@ -383,11 +387,13 @@ def test_trust_lapses_when_what_a_program_reads_by_itself_changes(
         world.write(name, content, mode=0o755)
     world.trust()
     before = world.read().trust
-    assert (before.state, before.held_hooks, drifted(before.survey)) == ("trusted", {}, ())
+    assert (before.state, before.held_hooks, find_drift(before.survey)) == ("trusted", {}, ())
 
     world.write(changed, "changed")
 
     assert world.read().trust.state == "changed"
     assert (
-        drifted(before.survey) == (changed,) or changed == "rakelib/b.rake" or changed.endswith(("JUSTFILE", "b.pth"))
+        find_drift(before.survey) == (changed,)
+        or changed == "rakelib/b.rake"
+        or changed.endswith(("JUSTFILE", "b.pth"))
     )

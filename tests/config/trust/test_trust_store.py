@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from backstay.config.settings import Settings
-from backstay.config.trust.inventory import InventoryItem, drifted, survey
-from backstay.config.trust.trust_store import TrustState, TrustStore, changed_names, odd_root
+from backstay.config.trust.inventory import InventoryItem, find_drift, survey
+from backstay.config.trust.trust_store import TrustState, TrustStore, list_changed, odd_root
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
 
@@ -153,7 +153,7 @@ def test_a_change_of_anything_that_would_run_needs_trust_again_and_is_named(worl
 
     found = world.read()
 
-    assert (found.trust.state, told in changed_names(found.trust)) == ("changed", True)
+    assert (found.trust.state, told in list_changed(found.trust)) == ("changed", True)
     assert {rule.decision for rule in found.rules} <= {"deny", "ask"}
     assert (found.hooks, found.env) == ((), {})
     assert f"has changed since it was trusted ({'.git/config core.fsmonitor, ' if 'start' in path else ''}{told})" in (
@@ -265,12 +265,12 @@ def test_a_script_that_changes_after_the_look_is_noticed_by_whoever_runs_it(worl
     hostile(world)
     world.trust()
     found = world.read().trust.survey
-    assert drifted(found) == ()
+    assert find_drift(found) == ()
     world.write("scripts/start.sh", "touch other")
     os.chmod(world.project / "server.js", 0o700)
     (world.project / ".claude/skills/help/SKILL.md").unlink()
 
-    assert sorted(drifted(found)) == [".claude/skills/help/SKILL.md", "scripts/start.sh", "server.js"]
+    assert sorted(find_drift(found)) == [".claude/skills/help/SKILL.md", "scripts/start.sh", "server.js"]
 
 
 def test_our_own_change_at_the_persons_word_keeps_the_trust_and_nothing_else_does(world: World) -> None:
@@ -327,7 +327,7 @@ def test_links_among_extensions_are_not_followed(world: World) -> None:
     assert world.read().trust.trusted, "what it leads to is not part of it, and must not be loaded"
     (skills / "link.md").unlink()
     (skills / "link.md").symlink_to(world.home)
-    assert changed_names(world.read().trust) == (".claude/skills/link.md",)
+    assert list_changed(world.read().trust) == (".claude/skills/link.md",)
 
 
 def test_a_script_behind_a_link_is_looked_at_where_it_leads(world: World) -> None:
@@ -337,7 +337,7 @@ def test_a_script_behind_a_link_is_looked_at_where_it_leads(world: World) -> Non
     world.trust()
     target.write_text("2")
 
-    assert changed_names(world.read().trust) == ("run.sh",)
+    assert list_changed(world.read().trust) == ("run.sh",)
 
 
 @pytest.mark.parametrize(("files", "size"), [(5, 1_000), (1_000, 5), (13, 1_000), (1_000, 11)])

@@ -164,7 +164,7 @@ def _require_harmless(manifest: RunManifest, word: str) -> None:
         raise NotFollowed(f"what {word!r} has it run is not known")
 
 
-def written_by(rest: Sequence[str | None]) -> Iterator[str | None]:
+def list_written(rest: Sequence[str | None]) -> Iterator[str | None]:
     """What a program may write that writes files of its words: with `ln -s a/b` that is `b`, with `-ox` and `--output=x` it is `x`."""
     for word in rest:
         if word is None or not word.startswith("-"):

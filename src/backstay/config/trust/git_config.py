@@ -76,7 +76,7 @@ def _value(content: str, at: int) -> tuple[str, int]:
         piece = _PIECE.match(content, at)
         assert piece is not None, "every character has its alternative"
         if piece[1] is not None:
-            words += _escaped(piece[1], content, at)
+            words += _unescape(piece[1], content, at)
         elif piece[0] == '"':
             quoted = not quoted
         elif piece[0] in ("\n", "\r\n"):
@@ -92,7 +92,7 @@ def _value(content: str, at: int) -> tuple[str, int]:
     return words.strip(), at
 
 
-def _escaped(text: str, content: str, at: int) -> str:
+def _unescape(text: str, content: str, at: int) -> str:
     if text.endswith("\n"):
         return ""  # the line goes on
     if text not in _ESCAPES:
@@ -235,7 +235,7 @@ def submodules(own: Iterable[Path], root: Path, most: int) -> Submodules:
     Raise `TooMany` when more than `most` folders must be looked at, `OSError` when one cannot be.
     """
     own = tuple(own)
-    found = {os.path.realpath(folder): folder for git in own for folder in _kept(git / "modules", most)}
+    found = {os.path.realpath(folder): folder for git in own for folder in _find_module_folders(git / "modules", most)}
     unread = list[tuple[Path, str]]()
     waiting, known = [(git, root) for git in own], set[tuple[str, str]]()
     while waiting:
@@ -258,7 +258,7 @@ def submodules(own: Iterable[Path], root: Path, most: int) -> Submodules:
     return Submodules(tuple(found.values()), tuple(unread))
 
 
-def _kept(modules: Path, most: int) -> Iterator[Path]:
+def _find_module_folders(modules: Path, most: int) -> Iterator[Path]:
     """The git folders below `modules`, where git keeps those of submodules."""
     waiting, known = [modules], set[str]()
     while waiting:
@@ -288,10 +288,10 @@ def _git_of(tree: Path) -> Iterator[Path]:
     if own.is_dir():
         yield own
     elif not is_missing(own):
-        yield from _pointed_to(own)
+        yield from _read_pointer(own)
 
 
-def _pointed_to(file: Path) -> Iterator[Path]:
+def _read_pointer(file: Path) -> Iterator[Path]:
     """The folders of a worktree or a submodule, whose `.git` is a file that names them."""
     try:
         content, _ = read_regular(file, LARGEST)

@@ -20,7 +20,13 @@ from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, OWN, 
 from backstay.config.trust.followed import NotFollowed
 from backstay.config.trust.git_config import TooMany, Unclear, own_folders, program_keys, submodules
 from backstay.config.trust.own_programs import is_stranger, own_program
-from backstay.config.trust.run_files import HookCommand, followed, hook_commands, mentioned, server_commands
+from backstay.config.trust.run_files import (
+    HookCommand,
+    find_followed_files,
+    find_mentioned,
+    hook_commands,
+    server_commands,
+)
 from backstay.skills.frontmatter import folded, read_frontmatter
 from backstay.skills.problems import Unusable
 from backstay.system.files import is_missing, open_regular, read_regular
@@ -36,7 +42,7 @@ def hook_words(hooks: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     inner = hooks.get("hooks")
     for event, value in (inner if isinstance(inner, dict) else hooks).items():
         for handler, variables in _handlers(value, ()):
-            yield f"{event}: {' '.join((*shown_texts(_said_by(handler)), *variables))}", handler
+            yield f"{event}: {' '.join((*show_texts(_strip_conditions(handler)), *variables))}", handler
 
 
 def _handlers(value: object, variables: tuple[str, ...]) -> Iterator[tuple[object, tuple[str, ...]]]:
@@ -44,12 +50,12 @@ def _handlers(value: object, variables: tuple[str, ...]) -> Iterator[tuple[objec
         for each in value:
             yield from _handlers(each, variables)
     elif isinstance(value, dict) and "hooks" in value:
-        yield from _handlers(value["hooks"], (*variables, *shown_texts({"env": value.get("env")})))
+        yield from _handlers(value["hooks"], (*variables, *show_texts({"env": value.get("env")})))
     elif value is not None:
         yield value, variables
 
 
-def _said_by(handler: object) -> object:
+def _strip_conditions(handler: object) -> object:
     """What a handler runs or asks, without the keys that only say when and how."""
     if not isinstance(handler, dict):
         return handler
@@ -61,25 +67,25 @@ def server_words(servers: object, *, hide: bool = True) -> Iterator[tuple[str, o
     """Yield each server after its words; with `hide`, without secrets."""
     for name, server in servers.items() if isinstance(servers, dict) else ():
         seen = mask(("mcpServers", str(name)), server) if hide else server
-        yield f"{name}: {' '.join(shown_texts(seen))}", server
+        yield f"{name}: {' '.join(show_texts(seen))}", server
 
 
-def shown_texts(value: object) -> Iterator[str]:
+def show_texts(value: object) -> Iterator[str]:
     """Yield every text in a JSON value, in order; variables with their names."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if name == "env" and isinstance(inner, Mapping):
                 yield from (f"{variable}={each}" for variable, each in inner.items())
             else:
-                yield from shown_texts(inner)
+                yield from show_texts(inner)
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from shown_texts(each)
+            yield from show_texts(each)
     elif value is not None:
         yield str(value)
 
 
-def granted_words(path: Path) -> Iterator[str]:
+def describe_allowed_tools(path: Path) -> Iterator[str]:
     """What the text of a skill or command may use without asking while it is followed."""
     try:
         content, _ = read_regular(path, LARGEST_TEXT)
@@ -208,7 +214,7 @@ def survey(
     )
 
 
-def drifted(before: WorkspaceInventory) -> tuple[str, ...]:
+def find_drift(before: WorkspaceInventory) -> tuple[str, ...]:
     """The scripts and extensions that are no longer as they were in a survey. For whoever is about to run one."""
     look = Contents(Path(before.root))
     changed: list[str] = []
@@ -256,7 +262,7 @@ class _Look(Contents):
             for words, handler in hook_words({} if file.hooks_off else file.hooks)
         )
         self._servers(name, file.servers)
-        self._claim("allow", name, map(str, file.permissions.decided("allow")))
+        self._claim("allow", name, map(str, file.permissions.select("allow")))
         self._claim("folder", name, file.permissions.folders)
         wanted = file.permissions.mode
         possible = wanted is not None and wanted != "bypassPermissions" and looser(wanted, mode)
@@ -290,7 +296,7 @@ class _Look(Contents):
 
     def _scripts(self, texts: Iterable[str]) -> None:
         for text in texts:
-            for path in self._mentioned(text):
+            for path in self._find_mentioned(text):
                 self._script(path)
 
     def _script(self, path: Path) -> None:
@@ -301,7 +307,7 @@ class _Look(Contents):
             first = _first_line(path)
             if path.suffix == ".py" or "python" in first:
                 self._modules(Path(os.path.realpath(path)).parent)
-            for interpreter in self._mentioned(first):
+            for interpreter in self._find_mentioned(first):
                 self._script(interpreter)
 
     def _follow(self, commands: Iterable[HookCommand]) -> None:
@@ -347,12 +353,12 @@ class _Look(Contents):
         if there:
             self._claim("own", self.name(there[0]), (f"your {what} {each.text}",))
 
-    def _mentioned(self, text: str) -> Iterator[Path]:
+    def _find_mentioned(self, text: str) -> Iterator[Path]:
         self.count(0)
         if len(text) > LONGEST_COMMAND:
             self.problem = self.problem or f"a command of {len(text):,} characters is too long to look at"
         elif not self.problem:
-            yield from mentioned(text, self._bases, self._home)
+            yield from find_mentioned(text, self._bases, self._home)
 
     def _claim(self, kind: ClaimKind, file: str, texts: Iterable[str]) -> None:
         self.claims += (InventoryItem(kind=kind, text=text, file=file) for text in texts)
@@ -376,7 +382,7 @@ class _Look(Contents):
                 if not is_missing(folder):
                     self._extension(folder)
                 continue
-            for entry in self._listed(folder):
+            for entry in self._list(folder):
                 if entry.is_dir(follow_symlinks=False):
                     self.count(0)
                     waiting.append(Path(entry.path))
@@ -389,7 +395,7 @@ class _Look(Contents):
         if "hooks" not in name.split(os.sep)[1:2]:  # a script there does nothing until a hook names it
             self._claim("extension", name, (name,))
         if path.suffix == ".md" and {"skills", "commands", "plugins"} & set(name.split(os.sep)[1:2]):
-            self._claim("allow", name, granted_words(path) if not path.is_symlink() else ())
+            self._claim("allow", name, describe_allowed_tools(path) if not path.is_symlink() else ())
 
     # --- git -------------------------------------------------------------------------------------------------------------------------
 
@@ -411,11 +417,11 @@ class _Look(Contents):
         for name in ("config", "config.worktree"):
             self._git_config(folder, folder / name, own=own)
         hooks = folder / "hooks"
-        for entry in self._listed(hooks) if hooks.is_dir() else ():
+        for entry in self._list(hooks) if hooks.is_dir() else ():
             if not entry.name.endswith(".sample") and not entry.is_dir() and os.access(entry.path, os.X_OK):
                 self._git_item("", "", self.content(Path(entry.path), follow=True), Path(entry.path))
 
-    def _listed(self, folder: Path) -> list[os.DirEntry[str]]:
+    def _list(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as listing:
                 return sorted(islice(listing, self.files_left + 1), key=lambda entry: entry.name)
@@ -448,7 +454,7 @@ class _Look(Contents):
 
     def _git_value(self, folder: Path, key: str, value: str) -> Iterator[str]:
         """The digests of the files that a value leads to, so that a change of them is noticed."""
-        for path in self._mentioned(value):
+        for path in self._find_mentioned(value):
             self.running.append(path)
             yield self.content(path, follow=True)
         target = Path(os.path.expanduser(value))
@@ -458,7 +464,7 @@ class _Look(Contents):
             self.running.append(Path(os.path.normpath(self.root / target)))
             yield from self._git_hooks(self.root / target)
         with contextlib.suppress(NotFollowed):
-            for path in followed(value.removeprefix("!"), None, self._bases, self._home):
+            for path in find_followed_files(value.removeprefix("!"), None, self._bases, self._home):
                 self.running.append(path)
                 yield self.content(path, follow=True)
 

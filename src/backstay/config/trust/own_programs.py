@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from backstay.config.trust.contents import ABSENT, OWN, Contents
 from backstay.config.trust.followed import NotFollowed, Unknown, command_table
-from backstay.config.trust.run_files import CommandLook, command_text, mentioned
+from backstay.config.trust.run_files import CommandLook, command_text, find_mentioned
 
 if TYPE_CHECKING:
     from backstay.config.trust.inventory import WorkspaceInventory
@@ -74,9 +74,9 @@ class OwnProgram(Struct, frozen=True, kw_only=True):
 def own_program(command: str, args: Sequence[str] | None, root: Path, cwd: Path, home: Path) -> OwnProgram:
     """What `command` would run out of the workspace `root` when it is started in `cwd`; both without links."""
     bases = (root, *(each for each in (cwd, *cwd.parents) if each != root and each.is_relative_to(root)))
-    look, elsewhere = _looked(command, args, bases, home), _looked(command, args, (_ELSEWHERE,), home)
+    look, elsewhere = _look(command, args, bases, home), _look(command, args, (_ELSEWHERE,), home)
     text = command_text(command, args)
-    seen = dict.fromkeys((*look.found, *(mentioned(text, bases, home) if look.doubt else ())))
+    seen = dict.fromkeys((*look.found, *(find_mentioned(text, bases, home) if look.doubt else ())))
     inside = [path for path in seen if _is_in(path, root)]
     named = {path for path in inside if path in elsewhere.found or _is_said(path, text, home)}
     return OwnProgram(
@@ -94,7 +94,7 @@ def is_stranger(path: Path) -> bool:
     return not {name, path.parent.name} & sys.stdlib_module_names
 
 
-def _looked(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path) -> "_OwnLook":
+def _look(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path) -> "_OwnLook":
     look = _OwnLook(bases, home)
     try:
         look.command(command, args)
@@ -206,11 +206,11 @@ class _OwnLook(CommandLook):
     def _require_unwritten(self) -> None:
         """What it writes is no matter here."""
 
-    def _assigned(self, name: str, value: str) -> None:
+    def _assign(self, name: str, value: str) -> None:
         """What leads to folders elsewhere is the person's word."""
         folders = [Path(os.path.realpath(each)) for each in value.strip("\"'").split(os.pathsep) if os.path.isabs(each)]
         if len(folders) != value.count(os.pathsep) + 1 or any(each.is_relative_to(self._bases[0]) for each in folders):
-            super()._assigned(name, value)
+            super()._assign(name, value)
 
     def _code(self, language: str, text: str | None, depth: int) -> None:
         """A text of Python is the person's word, whatever it runs; what it imports is looked for in the folder."""
@@ -239,12 +239,12 @@ class _OwnLook(CommandLook):
             if word is None:
                 self.doubt = self.doubt or "a word of it is known only when it runs"
             elif _NODE_CODE.fullmatch(word) and word not in ("-e", "-p", "-pe", "--eval", "--print"):
-                self._wanted((rest[at + 1] if at + 1 < len(rest) else None) or "")
+                self._add_node_module((rest[at + 1] if at + 1 < len(rest) else None) or "")
             else:
-                for name in _asked_for(word.partition("=")[2] if word.startswith("--") else word):
-                    self._wanted(name)
+                for name in _find_requests(word.partition("=")[2] if word.startswith("--") else word):
+                    self._add_node_module(name)
 
-    def _wanted(self, name: str) -> None:
+    def _add_node_module(self, name: str) -> None:
         if name.startswith((".", "/")):
             for path in self._at(name):
                 self.found += (
@@ -256,7 +256,7 @@ class _OwnLook(CommandLook):
             self.found += (base / "node_modules" / name for base in self._bases)
 
 
-def _asked_for(text: str) -> Iterator[str]:
+def _find_requests(text: str) -> Iterator[str]:
     for hit in _ASKED_FOR.finditer(text):
         literal = _LITERAL.fullmatch(hit[1] if hit[1] is not None else hit[2])
         yield literal[2] if literal else ""  # the folder of modules itself, when the name is known only when it runs
@@ -306,7 +306,7 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
         """Look at the workspace as it is now. Blocks on files."""
         root = Path(self.survey.root)
         program = own_program(command, args, root, self.cwd, self.home)
-        meant = self.trusted and any(self._known(path) for path in program.modules if is_stranger(path))
+        meant = self.trusted and any(self._digest_when_trusted(path) for path in program.modules if is_stranger(path))
         looked_for = () if program.safe and not meant else program.modules
         surveyed = command_text(command, args) in self.survey.own
         for path in (*program.found, *looked_for):
@@ -325,7 +325,7 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
         """The files of the workspace that it would run, there or not."""
         return own_program(command, args, Path(self.survey.root), self.cwd, self.home).paths
 
-    def _known(self, path: Path) -> str:
+    def _digest_when_trusted(self, path: Path) -> str:
         return self.survey.seen.get(f"{OWN}{self._name(path)}", "")
 
     def _name(self, path: Path) -> str:
@@ -337,7 +337,7 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
     def _against(self, path: Path, *, surveyed: bool) -> str:
         """Why a file is in the way."""
         now, name = self._digest(path), self._name(path)
-        known = self._known(path) if self.trusted else ""
+        known = self._digest_when_trusted(path) if self.trusted else ""
         if self.trusted and self.for_run and not surveyed:
             known = known or self.first.setdefault(name, now)
         if now == (known or ABSENT):

@@ -22,12 +22,12 @@ from backstay.config.trust.followed import (
     below,
     command_table,
     fetches_unnamed,
+    list_written,
     manifest_words,
     require_commands,
     require_python,
     require_words,
     text_of,
-    written_by,
 )
 from backstay.system.files import read_regular
 
@@ -44,7 +44,7 @@ _LONGEST: Final = 4096
 _LONGEST_SETTINGS: Final = 256 * 1024
 
 
-def mentioned(command: str, bases: tuple[Path, ...], home: Path) -> Iterator[Path]:
+def find_mentioned(command: str, bases: tuple[Path, ...], home: Path) -> Iterator[Path]:
     """The files of the project, the first of `bases`, that stand in `command`, looked for from each of them.
 
     Those that are in the project as written count, wherever a link leads, and those that a link leads into it.
@@ -58,7 +58,7 @@ def mentioned(command: str, bases: tuple[Path, ...], home: Path) -> Iterator[Pat
             path = os.path.normpath(base / word)
             if os.path.isdir(path) or not os.path.lexists(path):
                 continue
-            if any(_is_below(each, root) for each in (path, _unlinked(path), os.path.realpath(path))):
+            if any(_is_below(each, root) for each in (path, _resolve_folder(path), os.path.realpath(path))):
                 yield Path(path)
 
 
@@ -66,7 +66,7 @@ def _is_below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")
 
 
-def _unlinked(path: str) -> str:
+def _resolve_folder(path: str) -> str:
     folder, name = os.path.split(path)
     return os.path.join(os.path.realpath(folder), name)
 
@@ -108,15 +108,17 @@ _DYNAMIC: Final = (
 _UNREADABLE: Final = ("function_definition", "process_substitution", "coproc_statement")
 
 
-def followed(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path) -> tuple[Path, ...]:
+def find_followed_files(
+    command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path
+) -> tuple[Path, ...]:
     """The files that a hook's command runs, looked for from each of `bases`; also those that would run if they were there.
 
     With `args` the command is one program, started as it is; without, a shell reads it. Raise `NotFollowed`.
     """
-    return tuple(dict.fromkeys(looked_at(command, args, bases, home).found))
+    return tuple(dict.fromkeys(follow_command(command, args, bases, home).found))
 
 
-def looked_at(
+def follow_command(
     command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path, *, fetches: bool = False
 ) -> "CommandLook":
     """A look at a hook's command, as `followed`.
@@ -154,7 +156,7 @@ class CommandLook:
         """Follow every program in a text."""
         if not depth:
             raise NotFollowed("it is nested too deep")
-        content = self._filled(text.encode("utf-8", "replace"))
+        content = self._fill_folders(text.encode("utf-8", "replace"))
         root = _parser().parse(content).root_node
         if root.has_error:
             raise NotFollowed("it cannot be read with certainty")
@@ -164,14 +166,14 @@ class CommandLook:
                 raise NotFollowed("it defines functions or runs commands beside it")
             if node.type == "variable_assignment" and (name := node.child_by_field_name("name")) is not None:
                 value = node.child_by_field_name("value")
-                self._assigned(text_of(name, content), text_of(value, content) if value is not None else "")
+                self._assign(text_of(name, content), text_of(value, content) if value is not None else "")
             if node.type == "file_redirect" and _WRITES.search(text_of(node, content).partition("<")[0]):
                 destination = node.child_by_field_name("destination")
                 self._written.append(_word(destination, content) if destination is not None else None)
             if node.type == "command":
                 self.program(_words(node, content), depth)
 
-    def _filled(self, content: bytes) -> bytes:
+    def _fill_folders(self, content: bytes) -> bytes:
         """The text with the folders in place of what stands for them; in single quotes nothing does."""
         pieces, done = list[bytes](), 0
         for node in below(_parser().parse(content).root_node):
@@ -195,18 +197,18 @@ class CommandLook:
         if fetches_unnamed(short, rest):
             self._written.append(None)
         if short in table.writers:
-            self._written += written_by(rest)
+            self._written += list_written(rest)
         if "/" in name:
             inside = [path for path in self._at(name) if path.is_relative_to(self._bases[0])]
             self.found += (*inside, *(each for path in inside for each in _environment_of(path)))
         if name == "cd":
             self._enter(rest)
-        elif short in table.wrappers and (inner := self._unwrapped(rest)):
+        elif short in table.wrappers and (inner := self._unwrap(rest)):
             self.program(inner, depth)
         elif script in table.scripts:
             self._script(script, rest, depth)
         elif short in table.manifests:
-            self._told(table.manifests[short], rest)
+            self._follow_manifest(table.manifests[short], rest)
         elif short == "npx":
             self._package(rest)
         elif short in table.subcommands:
@@ -229,16 +231,16 @@ class CommandLook:
             return False
         return not any(place.exists() for word in rest if word for place in self._at(word.partition("=")[2] or word))
 
-    def _unwrapped(self, rest: Sequence[str | None]) -> Sequence[str | None]:
+    def _unwrap(self, rest: Sequence[str | None]) -> Sequence[str | None]:
         for at, word in enumerate(rest):
             if word is None:
                 raise NotFollowed("the name of a program is known only when it runs")
             if not _ASIDE.fullmatch(word):
                 return rest[at:]
-            self._assigned(*word.partition("=")[::2])
+            self._assign(*word.partition("=")[::2])
         return ()
 
-    def _assigned(self, name: str, value: str) -> None:
+    def _assign(self, name: str, value: str) -> None:
         if command_table().steers(name):
             raise NotFollowed(f"it sets {name}")
 
@@ -273,7 +275,7 @@ class CommandLook:
             if not word.startswith(("-", "+")):
                 for path in self._at(word) if kind.settings else ():
                     self._files_of((*self._bases, *_folders_between(self._bases[0], path)), kind.settings)
-                return self._resolved(word, kind.endings) if kind.endings else self._file(word)
+                return self._follow_beginning(word, kind.endings) if kind.endings else self._file(word)
             if not re.fullmatch(kind.flags, word):
                 break
         raise NotFollowed(f"what {name} reads is known only when it runs")
@@ -338,7 +340,7 @@ class CommandLook:
                 yield from (place.with_name(f"{place.name}.py"), place / "__init__.py")
             yield base.joinpath(*parts) / "__main__.py"
 
-    def _told(self, manifest: RunManifest, rest: Sequence[str | None]) -> None:
+    def _follow_manifest(self, manifest: RunManifest, rest: Sequence[str | None]) -> None:
         """A program that files of known names tell what to run, or files and folders that its words name."""
         named = manifest_words(manifest, rest)
         self._manifest(manifest.files, rest)
@@ -371,7 +373,7 @@ class CommandLook:
             self.found += (place / name for name in names)
             self.found += (place / each for each in _names_in(place) if each.lower() in capitals)
             for name in command_table().settings.intersection(names):
-                self.found += mentioned(_start_of(place / name), (*self._bases, place), self._home)
+                self.found += find_mentioned(_start_of(place / name), (*self._bases, place), self._home)
 
     def bring(self, rest: Sequence[str | None]) -> None:
         """`npx NAME` runs what the folder brings under this name, before it fetches anything."""
@@ -394,7 +396,7 @@ class CommandLook:
             raise NotFollowed("npx runs what it fetches")
         self.found += installed
 
-    def _resolved(self, word: str, endings: Sequence[str]) -> None:
+    def _follow_beginning(self, word: str, endings: Sequence[str]) -> None:
         """A file that is found by the beginning of its name, and in a folder."""
         if not {"/", "."} & set(word):
             raise NotFollowed(f"{word!r} may be a command of the program's own")
@@ -509,7 +511,7 @@ class HookCommand(Struct, frozen=True):
     variables: frozenset[str]
     """Those that are set for it."""
     fetches: bool = False
-    """As in `looked_at`."""
+    """As in `follow_command`."""
 
     @property
     def text(self) -> str:
@@ -522,7 +524,7 @@ class HookCommand(Struct, frozen=True):
             raise NotFollowed("it is written for another shell than bash")
         if steered := sorted(filter(command_table().steers, self.variables)):
             raise NotFollowed(f"the settings set {steered[0]} for it")
-        return looked_at(self.command, self.args, bases, home, fetches=self.fetches)
+        return follow_command(self.command, self.args, bases, home, fetches=self.fetches)
 
 
 def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookCommand]:

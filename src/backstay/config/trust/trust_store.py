@@ -191,7 +191,7 @@ _WORDS: Final[Mapping[ClaimKind, tuple[str, str]]] = {
 _SOME: Final = 3
 
 
-def exposed(file: LayerFile) -> Iterator[str]:
+def warn_if_exposed(file: LayerFile) -> Iterator[str]:
     """Say when somebody else could change a file that is not a workspace's."""
     text = file.text
     if text is None or file.place.of_project:
@@ -214,7 +214,7 @@ def odd_root(root: Path, home: Path) -> Iterator[str]:
         yield f"The project's folder {str(root)!r} belongs to another user (number {owner})."
 
 
-def held_words(trust: WorkspaceTrust) -> str:
+def describe_held(trust: WorkspaceTrust) -> str:
     """One line about the hooks that wait for trust for this run; empty when none does."""
     if not trust.held_hooks:
         return ""
@@ -233,7 +233,7 @@ _HELD: Final = (
 )
 
 
-def left_out_words(trust: WorkspaceTrust) -> str:
+def describe_left_out(trust: WorkspaceTrust) -> str:
     """One line about what an untrusted workspace wants and does not get; empty when that is nothing."""
     if trust.trusted or not (trust.survey.claims or trust.survey.problem):
         return ""
@@ -246,20 +246,20 @@ def left_out_words(trust: WorkspaceTrust) -> str:
     parts = [f"{number} {words[number > 1]}" for kind, words in _WORDS.items() if (number := counted[kind])]
     why = "This workspace is not trusted"
     if trust.state == "changed":
-        names = changed_names(trust)
+        names = list_changed(trust)
         more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
         why = f"This workspace has changed since it was trusted ({', '.join(names[:_SOME])}{more})"
-    effects = [f"{_listed(parts)} left out; what it denies holds"] if parts else []
+    effects = [f"{_join_words(parts)} left out; what it denies holds"] if parts else []
     if "git" in counted:
         effects.append("git commands need a yes, since its git configuration names programs")
     return f"{why}: {'; '.join(effects)}. See: backstay trust. For this run alone: --trust."
 
 
-def _listed(parts: list[str]) -> str:
+def _join_words(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def changed_names(trust: WorkspaceTrust) -> tuple[str, ...]:
+def list_changed(trust: WorkspaceTrust) -> tuple[str, ...]:
     """The files that are not as they were when the workspace was trusted."""
     return tuple(dict.fromkeys(name.partition(":")[2] for name in trust.changed))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from backstay.config.private_file import Book
-from backstay.config.trust.inventory import drifted
+from backstay.config.trust.inventory import find_drift
 from backstay.config.trust.own_programs import OwnRun, OwnRuns
 from backstay.config.trust.run_files import command_text
 from backstay.mcp.catalog import Drift, drift, pins
@@ -174,7 +174,7 @@ class JudgedPrograms:
     def start(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Start one. Raise `OSError` when what it would run has changed."""
         if tuple(argv) in self._theirs:
-            changed = drifted(self._own.survey)
+            changed = find_drift(self._own.survey)
             why = f"{changed[0]} is not what it was when the workspace was trusted" if changed else ""
         else:
             why = self._own.judge(argv[0], argv[1:]).why_not
