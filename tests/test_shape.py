@@ -44,8 +44,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     commands 3
 
-    config 49
-
     export 29
 
     instructions 17
@@ -55,8 +53,6 @@ PARTICIPLES_LEFT: Final = dict(
     plugins 1
 
     providers 54
-
-    secrets 2
 
     session 32
 

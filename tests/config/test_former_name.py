@@ -1,12 +1,26 @@
 """What is left of the product's former name: found, named, moved, and never counted in silence."""
 
+import os
+import sqlite3
+import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from backstay.config.former_name import FormerItem, MoveReport, find_former, move_former, warn_former
+from backstay.config.former_name import (
+    Blocked,
+    FormerItem,
+    MoveReport,
+    find_former,
+    move_folder,
+    move_former,
+    warn_former,
+)
 from tests.config.world import World
+from tests.source_tree import SOURCE
 
 COMMAND = "backstay doctor --move-from holdfast"
 
@@ -200,3 +214,215 @@ def test_a_key_that_is_there_already_is_not_written_over(
         f"The keyring has another key under 'backstay {store}', so that under 'holdfast {store}' stays. Remove one.",
     )
     assert keyring.read_text("utf-8") == book
+
+
+FILES = {
+    "sessions.db": "s" * 70_000,
+    "sessions.db.trace/one": "t",
+    "trust.json": "{}",
+    "models/deep/m.gguf": "m" * 9_000,
+}
+ANOTHER_DISK = Path("/dev/shm")
+DIES = """
+import os, sys
+from pathlib import Path
+from backstay.config.former_name import move_folder
+steps = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.copyfile")
+left = int(sys.argv[3])
+def die(event, arguments):
+    global left
+    if event in steps:
+        left -= 1
+        if left < 0:
+            os._exit(9)
+blocked = []
+sys.addaudithook(die)
+move_folder(Path(sys.argv[1]), Path(sys.argv[2]), blocked)
+"""
+
+
+def fill(folder: Path, files: Mapping[str, str] = FILES) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def content(folder: Path) -> dict[str, str]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def move(old: Path, new: Path) -> list[str]:
+    blocked: list[str] = []
+    assert move_folder(old, new, blocked) is not bool(blocked)
+    return blocked
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system than `tmp_path`."""
+    if not ANOTHER_DISK.is_dir() or ANOTHER_DISK.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system to write to")
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir=ANOTHER_DISK) as folder:
+        yield Path(folder)
+
+
+def test_a_folder_is_moved_whole_when_nothing_is_at_its_new_place(tmp_path: Path) -> None:
+    old = fill(tmp_path / "old")
+    inode = old.stat().st_ino
+
+    assert move(old, tmp_path / "deep/new") == []
+
+    assert content(tmp_path / "deep/new") == FILES
+    assert (tmp_path / "deep/new").stat().st_ino == inode
+    assert not old.exists()
+
+
+def test_what_is_there_already_stays_and_only_the_rest_is_moved(tmp_path: Path) -> None:
+    old, new = fill(tmp_path / "old"), fill(tmp_path / "new", {"trust.json": '{"other": 1}', "models/deep/x": "x"})
+
+    (blocked,) = move(old, new)
+
+    assert blocked == f"'{new}/trust.json' is there already, so '{old}/trust.json' stays. Compare them, and remove one."
+    assert content(old) == {"trust.json": "{}"}
+    assert content(new) == {**FILES, "trust.json": '{"other": 1}', "models/deep/x": "x"}
+
+
+def test_the_same_bytes_at_both_places_become_one_file(tmp_path: Path) -> None:
+    old, new = fill(tmp_path / "old"), fill(tmp_path / "new")
+
+    assert move(old, new) == []
+
+    assert (content(new), old.exists()) == (FILES, False)
+
+
+def test_what_the_next_session_makes_anew_stands_in_nobodys_way(tmp_path: Path) -> None:
+    old, new = (
+        fill(tmp_path / "old", {"confinement.json": "1"}),
+        fill(tmp_path / "new", {"x": "", "confinement.json": "2"}),
+    )
+
+    assert move(old, new) == []
+
+    assert (content(new), old.exists()) == ({"x": "", "confinement.json": "2"}, False)
+
+
+def test_a_store_beside_another_stays_with_its_files(tmp_path: Path) -> None:
+    old, new = fill(tmp_path / "old"), fill(tmp_path / "new", {"sessions.db": "other"})
+
+    (blocked,) = move(old, new)
+
+    assert f"backstay --store sqlite:///{str(old)[1:]}/sessions.db sessions move ID sqlite:///{str(new)[1:]}" in blocked
+    assert content(old) == {name: text for name, text in FILES.items() if name.startswith("sessions.db")}
+
+
+def test_a_store_without_sessions_gives_way(tmp_path: Path) -> None:
+    old, new = fill(tmp_path / "old"), fill(tmp_path / "new", {"confinement.json": "{}", "sessions.db.lock": ""})
+    with closing(sqlite3.connect(new / "sessions.db")) as database:
+        database.execute("CREATE TABLE sessions (id)")
+        database.commit()
+    inode = old.stat().st_ino
+
+    assert move(old, new) == []
+
+    assert content(new) == FILES
+    assert new.stat().st_ino == inode  # in one step
+
+
+def test_a_store_with_sessions_does_not_give_way(tmp_path: Path) -> None:
+    old, new = fill(tmp_path / "old"), fill(tmp_path / "new", {"x": "x"})
+    with closing(sqlite3.connect(new / "sessions.db")) as database:
+        database.execute("CREATE TABLE sessions (id)")
+        database.execute("INSERT INTO sessions VALUES (1)")
+        database.commit()
+
+    (blocked,) = move(old, new)
+
+    assert f"'{new}/sessions.db' has sessions already" in blocked
+    assert (old / "sessions.db").exists()
+
+
+def test_a_store_that_a_crash_left_goes_only_with_the_whole_folder(tmp_path: Path) -> None:
+    old, new = fill(tmp_path / "old", {**FILES, "sessions.db-wal": "pages"}), fill(tmp_path / "new", {"x": "x"})
+
+    (blocked,) = move(old, new)
+
+    assert "sessions.db-wal' holds sessions that are not in" in blocked
+    assert {"sessions.db", "sessions.db-wal", "sessions.db.trace/one"} == content(old).keys()
+    assert move(old, tmp_path / "fresh") == []
+    assert (tmp_path / "fresh/sessions.db-wal").read_text("utf-8") == "pages"
+
+
+def test_nothing_moves_while_a_process_has_the_store_open(tmp_path: Path) -> None:
+    old = fill(tmp_path / "old", {"trust.json": "{}"})
+    path = old / "sessions.db"
+    held = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('PRAGMA journal_mode=WAL'); "
+    held += "d.execute('CREATE TABLE t (x)'); print('open', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", held, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+
+        with pytest.raises(Blocked, match=r"sessions\.db' is open in another process\. End it"):
+            move_folder(old, tmp_path / "new", [])
+
+        assert not (tmp_path / "new").exists()
+        other.communicate()
+
+    assert move(old, tmp_path / "new") == []
+    with closing(sqlite3.connect(tmp_path / "new/sessions.db")) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("t",)]
+
+
+def test_a_link_is_moved_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    real = fill(tmp_path / "real")
+    (tmp_path / "old").symlink_to(real)
+
+    assert move(tmp_path / "old", tmp_path / "new") == []
+
+    assert (tmp_path / "new").readlink() == real
+    assert content(real) == FILES
+
+
+def test_another_file_system_gets_a_copy_before_the_original_goes(tmp_path: Path, elsewhere: Path) -> None:
+    old = fill(elsewhere / "old")
+    (old / "link").symlink_to("trust.json")
+
+    assert move(old, tmp_path / "new") == []
+
+    assert content(tmp_path / "new") == {**FILES, "link": "{}"}
+    assert (tmp_path / "new/link").is_symlink()
+    assert os.listdir(elsewhere) == []
+
+
+@pytest.mark.parametrize("merges", [False, True])
+def test_a_crash_at_any_step_loses_nothing_and_the_next_move_ends_it(
+    tmp_path: Path, elsewhere: Path, merges: bool
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
+    for steps in range(60):
+        old, new = fill(elsewhere / f"{steps}"), tmp_path / f"{steps}"
+        if merges:
+            fill(new, {"mine": "1"})
+        died = subprocess.run(
+            [sys.executable, "-c", DIES, str(old), str(new), str(steps)], env=environment, check=False, timeout=60
+        ).returncode
+
+        assert died in (0, 9)
+        assert (content(old) | whole(new)).items() >= FILES.items()
+        assert move(old, new) == []
+        assert content(new) == {**FILES, **({"mine": "1"} if merges else {})}
+        assert os.listdir(elsewhere) == []
+        if died == 0:
+            assert steps > 5
+            return
+    pytest.fail("the move never came to its end")
+
+
+def whole(new: Path) -> dict[str, str]:
+    """What is whole at the new place: what still grows does not count."""
+    return {name: text for name, text in content(new).items() if ".moving" not in name}
