@@ -133,7 +133,7 @@ def _send(format: str) -> Callable[[HttpRequest], bytes]:
 
     def send(posted: HttpRequest) -> bytes:
         url = ADDRESS + posted.path
-        trail.sent("POST", url, headers, posted.body)
+        trail.report_request("POST", url, headers, posted.body)
         return client.build_request("POST", url, content=posted.body, headers=headers).content
 
     return send

@@ -146,7 +146,7 @@ def cut_problem(format: Format, row: Row, body: bytes) -> str:
     for end in range(1, len(body) + 1):
         before = answer.payloads
         answer.feed(body[end - 1 : end])
-        if answer.payloads == before or not answer.finished():
+        if answer.payloads == before or not answer.is_finished():
             continue
         frame = body[:end].rstrip()
         start = max(frame.rfind(b"\n\n"), frame.rfind(b"\r\n\r\n"), 0)

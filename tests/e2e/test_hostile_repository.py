@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.providers.local.pins import known_models
+from backstay.providers.local.pins import list_pins
 from tests.e2e.door import Door, Line
 from tests.e2e.hostile import DENIED, KEY, Hostile, listening
 from tests.providers.local.engine_kit import model_file
@@ -373,7 +373,7 @@ def test_a_script_that_changes_while_the_session_runs_is_not_run_and_the_call_is
 def test_the_local_engine_takes_no_modules_from_the_repository(hostile: Hostile) -> None:
     pytest.importorskip("xllamacpp")
     hostile.ship_modules()
-    pin = known_models()[-1]
+    pin = list_pins()[-1]
     path = hostile.door.folder / "data" / "models" / pin.file
     path.parent.mkdir(parents=True)
     model_file(path.parent)[1].rename(path)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from backstay.providers.local.model import FACTS
-from backstay.providers.local.pins import known_models as pins
+from backstay.providers.local.pins import list_pins as pins
 from backstay.providers.registry import PROVIDERS
 from backstay.vocab.specs import Usage
 from tests.e2e.door import Door, Line

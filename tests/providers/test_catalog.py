@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.providers.catalog import ModelOverride, facts_of, known_models
+from backstay.providers.catalog import ModelOverride, facts_of, list_known_models
 from backstay.vocab.specs import ModelFacts, Prices
 
 SONNET = facts_of("anthropic:claude-sonnet-4-6")
@@ -114,10 +114,10 @@ def test_settings_know_better_under_any_of_a_models_names() -> None:
 
 
 def test_every_entry_is_sound() -> None:
-    names = [model.name for model in known_models()]
+    names = [model.name for model in list_known_models()]
 
     assert len(names) == len(set(names)) > 100
-    for model in known_models():
+    for model in list_known_models():
         facts = model.facts
         assert re.fullmatch(r"(anthropic|openai|google|openai-chat):[a-z0-9.-]+", model.name), model.name
         assert facts.known

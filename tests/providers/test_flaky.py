@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from backstay.ports import ModelReply, ModelRequest
-from backstay.providers.flaky import FaultPlan, FlakyModel, ProviderFault, planned, seeded
+from backstay.providers.flaky import FaultPlan, FlakyModel, ProviderFault, fault_plan, seed_plan
 from backstay.providers.scripted import ScriptedModel
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.errors import ProviderError
@@ -46,18 +46,18 @@ async def _play(plan: FaultPlan, position: int = 0) -> list[str]:
     ],
 )
 async def test_an_answer_is_hurt_as_planned(fault: ProviderFault | None, heard: list[str]) -> None:
-    assert await _play(planned(fault)) == heard
+    assert await _play(fault_plan(fault)) == heard
 
 
 async def test_a_stall_without_end_waits_until_it_is_cancelled() -> None:
     with anyio.move_on_after(0.01) as scope:
-        await _play(planned(ProviderFault(kind="stall", after=2)))
+        await _play(fault_plan(ProviderFault(kind="stall", after=2)))
 
     assert scope.cancelled_caught
 
 
 async def test_attempts_that_were_made_to_fail_use_up_no_reply_of_the_script() -> None:
-    plan = planned(
+    plan = fault_plan(
         ProviderFault(kind="cut"),
         ProviderFault(kind="error", after=1),
         ProviderFault(kind="double"),
@@ -76,15 +76,15 @@ async def test_attempts_that_were_made_to_fail_use_up_no_reply_of_the_script() -
 
 
 def test_a_seed_always_says_the_same_and_another_says_something_else() -> None:
-    plans = [[seeded(seed)(position) for position in range(200)] for seed in (1, 1, 2)]
+    plans = [[seed_plan(seed)(position) for position in range(200)] for seed in (1, 1, 2)]
 
     assert plans[0] == plans[1] != plans[2]
     assert {fault and fault.kind for fault in plans[0]} == {None, "error", "cut", "double"}
-    assert all(seeded(1, rate=0)(position) is None for position in range(50))
-    assert all(seeded(1, rate=1, kinds=("stall",))(position).kind == "stall" for position in range(50))  # type: ignore[union-attr]
+    assert all(seed_plan(1, rate=0)(position) is None for position in range(50))
+    assert all(seed_plan(1, rate=1, kinds=("stall",))(position).kind == "stall" for position in range(50))  # type: ignore[union-attr]
 
 
 def test_the_wrapped_model_lends_its_name_and_format() -> None:
-    model = FlakyModel(INNER, planned())
+    model = FlakyModel(INNER, fault_plan())
 
     assert (model.name, model.format) == ("scripted:letters", "anthropic")

@@ -30,9 +30,9 @@ from backstay.session.options import Options
 from backstay.session.session import Session
 from backstay.stores.trace.trace import NoTrace
 from backstay.testing.checked_model import CheckedModel
-from backstay.testing.crash.invariants import lost, wrong_with
+from backstay.testing.crash.invariants import find_lost, wrong_with
 from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalTool
-from backstay.testing.crash.recovery import log_of, misled
+from backstay.testing.crash.recovery import log_of, misleading_requests
 from backstay.testing.crash.stage import OpenStore, inline_sqlite_store, memory_store
 from backstay.testing.event_loop import Stuck, run_virtually
 from backstay.vocab.errors import BackstayError, Bug, StoreError, TurnError
@@ -169,9 +169,9 @@ class _World:
             await life.finish(meta.id)
         logs = {meta.id: await log_of(store, meta.id) for meta in await store.list(_EVERYTHING)}
         asked = [request for life in self._processes for model in life.models for request in model.requests]
-        self._wrong += await misled(store, logs.values(), asked)
+        self._wrong += await misleading_requests(store, logs.values(), asked)
         for session, log in sorted(logs.items()):
-            found = [*wrong_with(log), *lost(self._ledger.acknowledged[session], log)]
+            found = [*wrong_with(log), *find_lost(self._ledger.acknowledged[session], log)]
             found += await sessions.verify(store, session)
             inputs = {record.event.input for record in log if isinstance(record.event, InputReceived)}
             found += [f"the input {one} is gone" for one in self._client.acknowledged.get(session, set()) - inputs]
@@ -180,7 +180,7 @@ class _World:
             events += len(log)
             for record in log:
                 total.update(encode(record))
-        self._wrong += [f"happened twice: {call}" for call in self._ledger.doubled(ONCE)]
+        self._wrong += [f"happened twice: {call}" for call in self._ledger.find_repeated(ONCE)]
         return events, total.hexdigest()
 
 

@@ -164,7 +164,7 @@ class FailingStore(MortalStore):
                 return
         await super().append(lease, expected_seq, records, blobs)
 
-    def told(self, records: Sequence[Recorded]) -> None:
+    def on_append(self, records: Sequence[Recorded]) -> None:
         """Forget to tell, sometimes."""
         if self._universe.happens("store", 0.01):
             self._doubtful, self.shaken = records[0].id, True

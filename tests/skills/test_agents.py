@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.providers.catalog import known_models
+from backstay.providers.catalog import list_known_models
 from backstay.skills.agents import BUILT_IN, AgentDefinition, read_agent, resolve_model
 from backstay.skills.locations import PluginFolders
 from backstay.skills.problems import Unusable
@@ -221,7 +221,7 @@ def test_a_plugins_agents_bring_no_hooks_servers_or_mode(ground: Ground) -> None
 def test_a_shortcut_is_the_newest_model_of_its_family(word: str) -> None:
     name = resolve_model(word, "openai:gpt-6-sol")
 
-    assert name == next(each.name for each in known_models() if f"claude-{word.lower()}-" in each.name)
+    assert name == next(each.name for each in list_known_models() if f"claude-{word.lower()}-" in each.name)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ class Watched(ModelAround):
         for format in RULES:
             for broken in check_shape(format, request.messages):
                 self._complain(f"request for {format}: {broken}"[:2000])
-        async with self._asked(request) as stream:
+        async with self._open_stream(request) as stream:
             async for item in stream:
                 yield item
 

@@ -11,9 +11,9 @@ from backstay.cli import models_pull, output
 from backstay.cli.options import as_json, settings
 from backstay.config.model_finder import Finder
 from backstay.config.settings import Profile, load_settings
-from backstay.providers.catalog import known_models
+from backstay.providers.catalog import list_known_models
 from backstay.providers.local.model import FACTS, PREFIX, choose
-from backstay.providers.local.pins import known_models as pins
+from backstay.providers.local.pins import list_pins as pins
 from backstay.providers.local.pins import megabytes
 from backstay.providers.registry import FORMATS, PROVIDERS, is_loopback, key_variable, parse_name
 from backstay.sandbox.folders import data_dir
@@ -37,11 +37,11 @@ def command() -> None:
 def list_models(as_json: bool) -> int:
     """List the models of the catalog, and those that run on this machine."""
     if as_json:
-        catalog = (_as_object(each.name, each.facts, _format(each.name)) for each in known_models())
+        catalog = (_as_object(each.name, each.facts, _format(each.name)) for each in list_known_models())
         local = (_as_object(name, facts, _local_source(name)[1]) for name, facts in _local_models())
         output.print_json([*catalog, *local])
         return 0
-    known = [(f"{each.name}{'...' if each.family else ''}", each.facts) for each in known_models()]
+    known = [(f"{each.name}{'...' if each.family else ''}", each.facts) for each in list_known_models()]
     every = (*known, *_local_models())
     rows = [(name, f"{facts.window:,}", f"{facts.max_output:,}", *_price_cells(facts)) for name, facts in every]
     output.print_table(("model", "window", "output", "$ in", "$ out"), rows)

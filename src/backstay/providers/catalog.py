@@ -55,7 +55,7 @@ def facts_of(name: str, overrides: Mapping[str, ModelOverride] = {}) -> ModelFac
     return facts if override is None else _overridden(facts, override)
 
 
-def known_models() -> tuple[KnownModel, ...]:
+def list_known_models() -> tuple[KnownModel, ...]:
     """The models of the catalog, vendor by vendor, newest first."""
     return tuple(_entries().values())
 

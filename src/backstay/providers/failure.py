@@ -20,7 +20,7 @@ from backstay.providers.http.failures import (
     span,
     without_secrets,
 )
-from backstay.providers.http.loose_json import fields_in, json_text, mended, objects_in, read_json, text_in
+from backstay.providers.http.loose_json import fields_in, json_text, mend, objects_in, read_json, text_in
 from backstay.vocab.errors import ErrorKind, ProviderError
 
 LONGEST: Final = 500
@@ -51,7 +51,7 @@ def failure(key: str, status: int, headers: Mapping[str, str], body: bytes) -> P
     return ProviderError(kind, sentences(words, advice), retry_after_s=_wait(kind, complaint, low))
 
 
-def broken_off(complaint: ProviderComplaint | None) -> ProviderError:
+def stream_failure(complaint: ProviderComplaint | None) -> ProviderError:
     """Say what an error in the place of an answer, or in the middle of one, means."""
     complaint = complaint or ProviderComplaint(message="")
     kind = _kind(complaint, 0)
@@ -136,7 +136,7 @@ def _complaint(error: Mapping[str, object], around: Mapping[str, object]) -> Pro
         each if isinstance(each, str) else json_text(each) for each in (message, metadata.get("raw")) if each
     )
     return ProviderComplaint(
-        message=mended(text),
+        message=mend(text),
         code=next((name for name in names if name != "error" and not name.isdecimal()), ""),
         words=frozenset(name.lower() for name in (*names, *(("moderation",) if metadata.get("reasons") else ()))),
         status=next((number for number in numbers if 400 <= number < 600), 0),

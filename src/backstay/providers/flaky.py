@@ -41,7 +41,7 @@ FaultPlan = Callable[[int], ProviderFault | None]
 """What goes wrong at a position of the session."""
 
 
-def planned(*faults: ProviderFault | None) -> FaultPlan:
+def fault_plan(*faults: ProviderFault | None) -> FaultPlan:
     """Hurt the answers one after another as told; None, and whatever comes after the last, goes well."""
 
     def plan(position: int) -> ProviderFault | None:
@@ -50,7 +50,7 @@ def planned(*faults: ProviderFault | None) -> FaultPlan:
     return plan
 
 
-def seeded(seed: int, *, rate: float = 0.3, kinds: tuple[FaultKind, ...] = ("error", "cut", "double")) -> FaultPlan:
+def seed_plan(seed: int, *, rate: float = 0.3, kinds: tuple[FaultKind, ...] = ("error", "cut", "double")) -> FaultPlan:
     """Hurt a share of the answers as chance says; the same seed says the same."""
 
     def plan(position: int) -> ProviderFault | None:
@@ -84,7 +84,9 @@ class FlakyModel(ModelAround):
         fault = self._faults(place)
         failed = sum(1 for before in range(place) if (each := self._faults(before)) and each.fails)
         passed = 0
-        async with self._asked(replace(request, position=request.position - failed, place=place - failed)) as stream:
+        async with self._open_stream(
+            replace(request, position=request.position - failed, place=place - failed)
+        ) as stream:
             async for item in stream:
                 if fault is not None and (passed == fault.after or isinstance(item, ModelReply)):
                     if fault.kind == "cut":
@@ -116,4 +118,4 @@ _PASSING: tuple[ErrorKind, ...] = ("rate_limit", "overloaded", "timeout", "trans
 """Kinds that a second attempt may cure."""
 
 if TYPE_CHECKING:
-    _: Model = FlakyModel(cast("Model", None), planned())
+    _: Model = FlakyModel(cast("Model", None), fault_plan())

@@ -63,7 +63,7 @@ class Decoder(Protocol):
     def body(self, content: bytes) -> Sequence[Delta]:
         """Take a whole answer that was not streamed."""
 
-    def ended(self) -> None:
+    def finish(self) -> None:
         """Hear that the response has ended, and that its framing proves that nothing is missing."""
 
     def reply(self) -> ModelReply:

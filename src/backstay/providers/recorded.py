@@ -115,15 +115,15 @@ def _plain(messages: Sequence[Message]) -> Iterator[str]:
         for part in message.parts:
             if isinstance(part, ToolCall):
                 numbers[part.id] = len(numbers) + 1
-        yield f"{message.role}: " + "; ".join(_said(part, numbers) for part in message.parts)
+        yield f"{message.role}: " + "; ".join(_describe_part(part, numbers) for part in message.parts)
 
 
-def _said(part: InFlightPart | TextRef, numbers: dict[str, int]) -> str:
+def _describe_part(part: InFlightPart | TextRef, numbers: dict[str, int]) -> str:
     match part:
         case ToolCall():
             return f"[call {numbers[part.id]}: {part.name} {part.args}]"
         case ToolResult():
-            content = "; ".join(_said(each, numbers) for each in part.content)
+            content = "; ".join(_describe_part(each, numbers) for each in part.content)
             return f"[{'error' if part.is_error else 'result'} of call {numbers.get(part.call, 0)}: {content}]"
         case InlineMedia():
             return f"[{part.media_type} {digest(part.content)}]"
@@ -260,7 +260,7 @@ class RecordedModel:
         return self._replies[number]
 
     async def _drift(self, record: Recorded, request: ModelRequest) -> tuple[str, ...]:
-        then = await self._past.asked(record)
+        then = await self._past.question_of(record)
         if then is None:
             return ()
         return drift(then, request, compare_model=not request.model.startswith(PREFIX))
@@ -358,7 +358,7 @@ class _Past:
         self._turn = anyio.Lock()
         self._forget()
 
-    async def asked(self, reply: Recorded) -> AskedThen | None:
+    async def question_of(self, reply: Recorded) -> AskedThen | None:
         """The question that `reply` answers; None when the log or a blob does not have it any more."""
         place = self._places.get(reply.cause)
         if place is None:

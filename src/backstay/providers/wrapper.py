@@ -34,12 +34,12 @@ class ModelAround:
 
     async def ask(self, request: ModelRequest) -> Stream:
         """Answer as the wrapped model does."""
-        async with self._asked(request) as stream:
+        async with self._open_stream(request) as stream:
             async for item in stream:
                 yield item
 
     @asynccontextmanager
-    async def _asked(self, request: ModelRequest) -> AsyncIterator[Stream]:
+    async def _open_stream(self, request: ModelRequest) -> AsyncIterator[Stream]:
         """The stream of the wrapped model; it is closed however the block is left."""
         stream = self._inner.ask(request)
         try:

@@ -111,17 +111,17 @@ def read_agent(
 
 def resolve_model(wanted: str, parent: str) -> str:
     """The full name of the model that `wanted` means: a shortcut, a name, or nothing, which is the parent's."""
-    from backstay.providers.catalog import known_models  # noqa: PLC0415 - it reads the catalog
+    from backstay.providers.catalog import list_known_models  # noqa: PLC0415 - it reads the catalog
 
     if not wanted or wanted == "inherit":
         return parent
     if ":" in wanted:
         return wanted
     family = f"anthropic:claude-{wanted.lower()}-"
-    newest = next((each.name for each in known_models() if each.name.startswith(family)), None)
+    newest = next((each.name for each in list_known_models() if each.name.startswith(family)), None)
     if newest is not None:
         return newest
-    known = next((each.name for each in known_models() if each.name.partition(":")[2] == wanted.lower()), None)
+    known = next((each.name for each in list_known_models() if each.name.partition(":")[2] == wanted.lower()), None)
     return known or f"{parent.partition(':')[0]}:{wanted}"
 
 

@@ -49,7 +49,7 @@ def example(cls: type[_S]) -> _S:
     """
     shape = inspect.type_info(cls)
     assert isinstance(shape, inspect.StructType), f"{cls!r} is not a struct"
-    return cls(**{field.name: _filled(field) for field in shape.fields})
+    return cls(**{field.name: _fill(field) for field in shape.fields})
 
 
 def example_events() -> tuple[Event, ...]:
@@ -169,7 +169,7 @@ def _round_with_call(seq: int, turn: str, tool: str, number: int) -> Iterator[Re
     yield recorded(done, seq + 5, cause=event_id("t0", seq + 4))
 
 
-def _filled(field: inspect.Field) -> object:
+def _fill(field: inspect.Field) -> object:
     made = _make(field.type, field.name)
     if made == field.default and isinstance(field.type, inspect.LiteralType):
         return next(value for value in field.type.values if value != field.default)

@@ -387,7 +387,7 @@ class CheckedModel(ModelAround):
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Check the request, then answer as the wrapped model does."""
         self.look_at(request)
-        async with self._asked(request) as stream:
+        async with self._open_stream(request) as stream:
             async for item in stream:
                 yield item
 

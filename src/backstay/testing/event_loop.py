@@ -75,7 +75,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._watch = watch
         self._arrived: deque[asyncio.Handle] = deque()
         self._arrival = threading.Event()
-        self.set_task_factory(_numbered)
+        self.set_task_factory(_make_task)
 
     def time(self) -> float:
         """Pretended seconds since the loop was made."""
@@ -145,7 +145,7 @@ class _Task(asyncio.Task[T]):
     number = 0
 
 
-def _numbered(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Future[Any]:
+def _make_task(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Future[Any]:
     task: _Task[Any] = _Task(cast("Coroutine[Any, Any, Any]", coro), loop=loop, **options)
     if isinstance(loop, VirtualLoop):
         loop.tasks += 1

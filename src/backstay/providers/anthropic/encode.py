@@ -207,9 +207,7 @@ class AnthropicEncoder:
         fields |= self._system(request.instructions, marks) | self._all_tools(request, marks) | more
         head = msgspec.json.encode(fields)
         body = (
-            head
-            if "messages" in fields
-            else b"".join((head[:-1], b',"messages":[', self._joined(chunks, marks), b"]}"))
+            head if "messages" in fields else b"".join((head[:-1], b',"messages":[', self._join(chunks, marks), b"]}"))
         )
         beta = {"anthropic-beta": FILES_BETA} if self._writer.used_files else {}
         return HttpRequest(path=PATH, body=body, headers=beta)
@@ -230,7 +228,7 @@ class AnthropicEncoder:
             tools[-1] = msgspec.Raw(bytes(tools[-1])[:-1] + b',"cache_control":' + msgspec.json.encode(_MARK) + b"}")
         return {"tools": tools} if tools else {}
 
-    def _joined(self, chunks: Sequence[bytes], marks: bool) -> bytes:
+    def _join(self, chunks: Sequence[bytes], marks: bool) -> bytes:
         if not marks:
             return b",".join(filter(None, chunks))
         marked = list(chunks)

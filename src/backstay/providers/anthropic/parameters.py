@@ -52,14 +52,14 @@ def server_tools(request: ModelRequest, facts: ModelFacts) -> list[Fields]:
     return [{**WEB_SEARCH, **(wanted if isinstance(wanted, dict) else {})}]
 
 
-def closed(schema: Mapping[str, object]) -> Fields:
+def close_schema(schema: Mapping[str, object]) -> Fields:
     """A schema as structured output takes it: objects are closed, and limits that it refuses are left out."""
     result: Fields = {}
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, dict):
-            result[key] = {name: _closed_any(each) for name, each in value.items()}
+            result[key] = {name: _close_any(each) for name, each in value.items()}
         elif key in _INNER:
-            result[key] = _closed_any(value)
+            result[key] = _close_any(value)
         elif key not in _REFUSED and not (key == "minItems" and value not in (0, 1)):
             result[key] = value
     if schema.get("type") == "object" or "properties" in schema:
@@ -75,10 +75,10 @@ _REFUSED: Final = (
 )  # fmt: skip
 
 
-def _closed_any(value: object) -> object:
+def _close_any(value: object) -> object:
     if isinstance(value, list):
-        return [_closed_any(each) for each in value]
-    return closed(value) if isinstance(value, dict) else value
+        return [_close_any(each) for each in value]
+    return close_schema(value) if isinstance(value, dict) else value
 
 
 def _tool_choice(given: Mapping[str, object], tools: Sequence[ToolSpec], facts: ModelFacts) -> dict[str, str]:
@@ -112,7 +112,7 @@ def _output_config(given: Mapping[str, object], facts: ModelFacts) -> Fields:
         config["effort"] = effort
     if isinstance(schema, dict) and schema and ("structured" in facts.abilities or not facts.known):
         inner = schema.get("schema")
-        config["format"] = {"type": "json_schema", "schema": closed(inner if isinstance(inner, dict) else schema)}
+        config["format"] = {"type": "json_schema", "schema": close_schema(inner if isinstance(inner, dict) else schema)}
     return config
 
 

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from backstay.ports import ModelReply
-from backstay.providers.failure import broken_off, complaint_in
+from backstay.providers.failure import complaint_in, stream_failure
 from backstay.providers.format import Decoder
-from backstay.providers.http.loose_json import Fields, beginning, fields_in, objects_in, read_sound, text_in, unused
+from backstay.providers.http.loose_json import (
+    Fields,
+    beginning,
+    fields_in,
+    make_unique,
+    objects_in,
+    read_sound,
+    text_in,
+)
 from backstay.providers.http.sse import SseEvent
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError
@@ -145,7 +153,7 @@ def part_calls(native: Sequence[Fields]) -> tuple[list[Fields], tuple[str, ...]]
     for part in native:
         call = fields_in(part, "functionCall")
         id = text_in(call, "id")
-        fresh = unused(id, seen)
+        fresh = make_unique(id, seen)
         seen |= {fresh} if id else set()
         if fresh != id:
             notes.append(f"the call id {id!r} came twice: the later one is called {fresh!r}")
@@ -308,7 +316,7 @@ class GoogleDecoder:
             raise _not_an_answer(content)
         return deltas
 
-    def ended(self) -> None:
+    def finish(self) -> None:
         """Hear that the response has ended; the provider's own last word is what counts."""
 
     def reply(self) -> ModelReply:
@@ -335,7 +343,7 @@ class GoogleDecoder:
         deltas: list[Delta] = []
         for chunk in content if isinstance(content, list) else (content,):
             if isinstance(chunk, dict) and "error" in chunk:
-                raise broken_off(complaint_in(chunk, named=True))
+                raise stream_failure(complaint_in(chunk, named=True))
             if isinstance(chunk, dict) and not _MARKS.isdisjoint(chunk):
                 self._known = True
                 self._chunk(chunk, deltas)

@@ -179,14 +179,14 @@ class GoogleEncoder:
                 yield _call(part, wire, signature)
                 signature = ""
             elif part != _NOTHING:
-                yield from _spoken(part)
+                yield from _encode_common(part)
 
     def _user_parts(self, message: Message) -> Iterator[bytes]:
         for part in message.parts:
             if isinstance(part, ToolResult):
                 yield from self._result(part)
             else:
-                yield from _spoken(part)
+                yield from _encode_common(part)
 
     def _result(self, result: ToolResult) -> Iterator[bytes]:
         name, wire = self._calls.get(result.call, ("unknown_tool", _wire_id(result.call)))
@@ -198,7 +198,7 @@ class GoogleEncoder:
         if media:
             yield _text(f"[what the call of {name!r} gave besides its text]")
         for part in media:
-            yield from _spoken(part)
+            yield from _encode_common(part)
 
 
 def _path(model: str) -> str:
@@ -244,7 +244,7 @@ def _call(call: ToolCall, wire: str, signature: str) -> bytes:
     return msgspec.json.encode(part)
 
 
-def _spoken(part: object) -> Iterator[bytes]:
+def _encode_common(part: object) -> Iterator[bytes]:
     """What both sides may say. Reasoning and server blocks are not among it: only a reply's own bytes carry them."""
     match part:
         case Text(text=text) | TextRef(head=text):

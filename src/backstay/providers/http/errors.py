@@ -34,7 +34,7 @@ def problem_of(exc: httpx.RequestError | OSError, url: str) -> ProviderError:
             return ProviderError("transport", f"The connection to {host!r} was cut: {type(exc).__name__}{words}.")
 
 
-def named(problem: ProviderError, response: httpx.Response, url: str) -> ProviderError:
+def name_server(problem: ProviderError, response: httpx.Response, url: str) -> ProviderError:
     """The same problem, with who has it and its status where its words do not say them."""
     host, status = urlsplit(url).netloc, str(response.status_code)
     words = str(problem)
@@ -43,7 +43,7 @@ def named(problem: ProviderError, response: httpx.Response, url: str) -> Provide
     return ProviderError(problem.kind, f"{host} answered {status}: {words}", retry_after_s=problem.retry_after_s)
 
 
-def redirected(status: int, location: str, url: str) -> ProviderError:
+def refuse_redirect(status: int, location: str, url: str) -> ProviderError:
     """What a redirect means: it is not followed, because the key would go along."""
     return ProviderError(
         "bad_request",

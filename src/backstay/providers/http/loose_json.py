@@ -70,7 +70,7 @@ def json_text(value: object) -> str:
 
 def object_text(args: str) -> str:
     """Return the arguments of a call as a JSON object, spelled as they were sent; what is none is quoted in one."""
-    args = shown(args) if args.strip() else "{}"
+    args = replace_halves(args) if args.strip() else "{}"
     try:
         if isinstance(msgspec.json.decode(args), dict):
             return args
@@ -79,12 +79,12 @@ def object_text(args: str) -> str:
     return msgspec.json.encode({"malformed_arguments": args}).decode()
 
 
-def shown(text: str) -> str:
+def replace_halves(text: str) -> str:
     """Return a piece of a stream as it can be shown: half a character becomes a mark."""
     return text.encode("utf-8", "replace").decode()
 
 
-def mended(text: str) -> str:
+def mend(text: str) -> str:
     """Return `text` with its halved characters joined, and what stays half replaced.
 
     A server that cuts its text between the halves of a character sends one in each chunk.
@@ -92,20 +92,20 @@ def mended(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def mended_value(value: object) -> object:
+def mend_value(value: object) -> object:
     """Return a value read from JSON, every text of it mended."""
     match value:
         case str():
-            return mended(value)
+            return mend(value)
         case list():
-            return [mended_value(inner) for inner in value]
+            return [mend_value(inner) for inner in value]
         case dict():
-            return {mended_value(key): mended_value(inner) for key, inner in value.items()}
+            return {mend_value(key): mend_value(inner) for key, inner in value.items()}
         case _:
             return value
 
 
-def unused(id: str, used: set[str]) -> str:
+def make_unique(id: str, used: set[str]) -> str:
     """Return `id`, or `id` with the first number that makes it differ from all that were used."""
     name, number = id, 1
     while id and name in used:

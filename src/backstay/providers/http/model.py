@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.format import Encoder, Format, HttpRequest
-from backstay.providers.http.errors import CONNECT_S, named, problem_of, redirected
+from backstay.providers.http.errors import CONNECT_S, name_server, problem_of, refuse_redirect
 from backstay.providers.http.response import HttpAnswer
 from backstay.providers.http.tap import Trail
 from backstay.providers.registry import is_loopback
@@ -109,8 +109,8 @@ class HttpModel:
                 shown = answer.feed(chunk)
                 for delta in shown or (ALIVE,):
                     yield delta
-                over = not shown and answer.finished()
-            for delta in answer.close(whole=_framed(response)):
+                over = not shown and answer.is_finished()
+            for delta in answer.close(whole=_has_length(response)):
                 yield delta
             reply = answer.reply()
         except ProviderError as exc:
@@ -119,11 +119,11 @@ class HttpModel:
             await response.aclose()
         if problem is not None:
             if response.is_success:
-                trail.failed(response.status_code, response.headers, problem)
+                trail.report_failure(response.status_code, response.headers, problem)
             raise trail.without_key(
                 problem
             ) from problem.__cause__  # outside the handler, which would keep the words with the key
-        trail.answered(response.status_code, response.headers, reply, answer.size, answer.payloads)
+        trail.report_answer(response.status_code, response.headers, reply, answer.size, answer.payloads)
         yield replace(reply, provider=self._reader)
 
     async def aclose(self) -> None:
@@ -144,8 +144,8 @@ class HttpModel:
     async def _send(self, posted: HttpRequest, key: str, trail: Trail) -> httpx.Response:
         url = self._base + posted.path
         headers = {**_HEADERS, **self._format.headers(key), **posted.headers}
-        trail.sent("POST", url, headers, posted.body)
-        client = await self._opened()
+        trail.report_request("POST", url, headers, posted.body)
+        client = await self._open_client()
         try:
             request = client.build_request("POST", url, content=posted.body, headers=headers)
             return await client.send(request, stream=True)
@@ -163,20 +163,22 @@ class HttpModel:
                 return await anext(chunks, None)
             return None
         except (httpx.RequestError, OSError) as exc:
-            if answer.finished():
+            if answer.is_finished():
                 return None
             raise problem_of(exc, self._base) from exc
 
     async def _failure(self, response: httpx.Response, trail: Trail) -> ProviderError:
         body = await _explanation(response)
         if response.is_redirect:
-            problem = redirected(response.status_code, response.headers.get("location", ""), self._base)
+            problem = refuse_redirect(response.status_code, response.headers.get("location", ""), self._base)
         else:
-            problem = named(self._format.failure(response.status_code, response.headers, body), response, self._base)
-        trail.failed(response.status_code, response.headers, problem, body)
+            problem = name_server(
+                self._format.failure(response.status_code, response.headers, body), response, self._base
+            )
+        trail.report_failure(response.status_code, response.headers, problem, body)
         return problem
 
-    async def _opened(self) -> httpx.AsyncClient:
+    async def _open_client(self) -> httpx.AsyncClient:
         """The client of this event loop, made when it is first needed: reading the certificates takes a while."""
         loop = anyio.lowlevel.current_token()
         if self._client is None or self._client.loop != loop:
@@ -241,8 +243,8 @@ def _certificates() -> ssl.SSLContext:
     try:
         return httpx.create_ssl_context()
     except OSError as exc:
-        named = "the file of SSL_CERT_FILE or the folder of SSL_CERT_DIR"
-        raise ProviderError("bad_request", f"The certificates cannot be read: {exc}. Check {named}.") from exc
+        settings = "the file of SSL_CERT_FILE or the folder of SSL_CERT_DIR"
+        raise ProviderError("bad_request", f"The certificates cannot be read: {exc}. Check {settings}.") from exc
 
 
 async def _explanation(response: httpx.Response) -> bytes:
@@ -266,7 +268,7 @@ def _usable(key: str, name: str) -> str:
     return key
 
 
-def _framed(response: httpx.Response) -> bool:
+def _has_length(response: httpx.Response) -> bool:
     """Whether the response says how long it is, so that its end is an end and not a cut."""
     return "content-length" in response.headers or "chunked" in response.headers.get("transfer-encoding", "").lower()
 

@@ -25,7 +25,7 @@ class Prefix:
 
     def chunks(self, messages: Sequence[Message]) -> Sequence[bytes]:
         """The bytes of each group of `messages`. Valid until the next call."""
-        known = self._known(messages)
+        known = self._count_known(messages)
         while self._ends and self._ends[-1] >= known:  # the newest group may have grown
             self._ends.pop()
             self._chunks.pop()
@@ -47,7 +47,7 @@ class Prefix:
         first = max(0, len(self._ends) - count)
         return [(i, self._messages[starts[i] : starts[i + 1]]) for i in range(first, len(self._ends))]
 
-    def _known(self, messages: Sequence[Message]) -> int:
+    def _count_known(self, messages: Sequence[Message]) -> int:
         same = 0
         for old, new in zip(self._messages, messages, strict=False):
             if old is not new:

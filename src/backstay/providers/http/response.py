@@ -76,7 +76,7 @@ class HttpAnswer:
         `whole`: the transport proves that nothing of it is missing. Some servers stop without a last word of their own.
         """
         if whole:
-            self._decoder.ended()
+            self._decoder.finish()
         if self._whole is not None:
             body = bytes(self._whole)
             self.payloads += 1
@@ -93,7 +93,7 @@ class HttpAnswer:
             self._reply = self._decoder.reply()
         return self._reply
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the provider's last word has come, whatever happens to the connection now."""
         if self._whole is not None:
             return False

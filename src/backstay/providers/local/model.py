@@ -12,7 +12,7 @@ from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.http.model import HttpModel
 from backstay.providers.local.download import slim
 from backstay.providers.local.engine import SHARED, WINDOW, Engine, Engines, fitting, require_engine, require_file
-from backstay.providers.local.pins import ModelPin, known_models, pin_of
+from backstay.providers.local.pins import ModelPin, list_pins, pin_of
 from backstay.providers.registry import load_format
 from backstay.vocab.deltas import Delta
 from backstay.vocab.messages import Message, ToolCall
@@ -39,8 +39,8 @@ def choose(name: str, folder: Path, *, free: int | None = None) -> tuple[ModelPi
     """Which model `name` means, and what is to be said about the choice; empty when nothing is."""
     if wanted := name.removeprefix(PREFIX):
         return pin_of(wanted), ""
-    pulled = tuple(pin for pin in known_models() if (folder / pin.file).exists())
-    return fitting(pulled or known_models(), free)
+    pulled = tuple(pin for pin in list_pins() if (folder / pin.file).exists())
+    return fitting(pulled or list_pins(), free)
 
 
 class LocalModel:
@@ -77,7 +77,7 @@ class LocalModel:
         notes = [self._remark] if self._remark else []
         if repeats_itself(request.messages):
             notes.append(CIRCLE)
-        async for item in model.ask(fitted(request)):
+        async for item in model.ask(fit_request(request)):
             if isinstance(item, ModelReply):
                 self._remark = ""  # said once
                 yield replace(item, notes=(*item.notes, *notes))
@@ -98,7 +98,7 @@ class LocalModel:
         return self._asked[1]
 
 
-def fitted(request: ModelRequest) -> ModelRequest:
+def fit_request(request: ModelRequest) -> ModelRequest:
     """`request` as a small model can bear it: short tools, no dice, and no tools at all once it goes in a circle."""
     parameters: dict[str, object] = {"temperature": 0, "max_output": FACTS.max_output, **request.parameters}
     if repeats_itself(request.messages):
@@ -126,4 +126,4 @@ def _meaning(args: str) -> object:
 
 
 if TYPE_CHECKING:
-    _: Model = LocalModel(known_models()[0], Path())
+    _: Model = LocalModel(list_pins()[0], Path())

@@ -44,7 +44,7 @@ class ModelPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 @functools.cache
-def known_models() -> tuple[ModelPin, ...]:
+def list_pins() -> tuple[ModelPin, ...]:
     """The models that can be pulled, the best one first."""
     content = files("backstay.providers.local").joinpath("pins.toml").read_bytes()
     return msgspec.toml.decode(content, type=_Pins).models
@@ -52,12 +52,10 @@ def known_models() -> tuple[ModelPin, ...]:
 
 def pin_of(name: str) -> ModelPin:
     """The pin of the model called `name`. Raise `UserError` when there is none."""
-    for pin in known_models():
+    for pin in list_pins():
         if pin.name == name:
             return pin
-    raise UserError(
-        f"There is no local model {name!r}. The local models are {', '.join(p.name for p in known_models())}."
-    )
+    raise UserError(f"There is no local model {name!r}. The local models are {', '.join(p.name for p in list_pins())}.")
 
 
 def megabytes(size: int) -> str:

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, Protocol
 import msgspec
 
 from backstay.providers.local.download import Tampered, Unreachable, sha256_of
-from backstay.providers.local.pins import ModelPin, known_models, megabytes
+from backstay.providers.local.pins import ModelPin, list_pins, megabytes
 from backstay.providers.local.sources import ModelSource, parts_folder, publisher_url
 from backstay.vocab.errors import UserError
 
@@ -58,8 +58,8 @@ def pull(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(folder / f".{pin.name}.lock", pin):
             if _is_there(target, pin, watcher):
-                return _pulled(pin, target, "already there")
-            return _pulled(pin, target, _try_all(pin, target, sources, watcher, free or _free))
+                return _describe(pin, target, "already there")
+            return _describe(pin, target, _try_all(pin, target, sources, watcher, free or _free))
     except OSError as exc:
         raise UserError(
             f"The folder {str(folder)!r} cannot be used: {exc}. BACKSTAY_DATA_DIR names another one."
@@ -72,10 +72,10 @@ def pin_of_file(path: Path) -> ModelPin:
         size = path.stat().st_size
     except OSError as exc:
         raise UserError(f"Cannot read {str(path)!r}: {exc}.") from exc
-    for pin in known_models():
+    for pin in list_pins():
         if pin.bytes == size:
             return pin
-    known = ", ".join(f"{pin.file} ({pin.bytes} bytes)" for pin in known_models())
+    known = ", ".join(f"{pin.file} ({pin.bytes} bytes)" for pin in list_pins())
     raise UserError(f"{str(path)!r} has {size} bytes and is none of the known model files: {known}.")
 
 
@@ -141,7 +141,7 @@ def _other_ways(pin: ModelPin) -> str:
     )
 
 
-def _pulled(pin: ModelPin, target: Path, source: str) -> Pulled:
+def _describe(pin: ModelPin, target: Path, source: str) -> Pulled:
     return Pulled(model=pin.name, path=str(target), bytes=pin.bytes, sha256=pin.sha256, source=source)
 
 

@@ -7,17 +7,17 @@ import msgspec
 from msgspec import Struct, field
 
 from backstay.ports import ModelReply
-from backstay.providers.failure import broken_off, complaint_in
+from backstay.providers.failure import complaint_in, stream_failure
 from backstay.providers.format import Decoder
 from backstay.providers.http.loose_json import (
     beginning,
     count_in,
     fields_in,
     json_text,
-    mended,
+    make_unique,
+    mend,
     read_json,
-    shown,
-    unused,
+    replace_halves,
 )
 from backstay.providers.http.sse import SseEvent
 from backstay.providers.openai_chat.prose import Prose
@@ -65,19 +65,21 @@ class StreamedCalls:
         parts: list[ToolCall] = []
         notes: list[str] = []
         used: set[str] = set()
-        for call in self._named():
-            name = unused(call.id, used)
+        for call in self._real_calls():
+            name = make_unique(call.id, used)
             if name != call.id:
                 notes.append(f"two calls came with the id {call.id!r}; one is called {name!r}")
             used.add(name)
-            parts.append(ToolCall(id="", name=mended(call.name), args=mended("".join(call.args)), provider_id=name))
+            parts.append(ToolCall(id="", name=mend(call.name), args=mend("".join(call.args)), provider_id=name))
         return parts, notes
 
     def native(self) -> list[dict[str, object]]:
         """The calls as they are sent back; the writer puts in ids and arguments."""
-        return [{**call.extra, "type": "function", "function": {"name": mended(call.name)}} for call in self._named()]
+        return [
+            {**call.extra, "type": "function", "function": {"name": mend(call.name)}} for call in self._real_calls()
+        ]
 
-    def _named(self) -> list[StreamedCall]:
+    def _real_calls(self) -> list[StreamedCall]:
         """The calls that say anything."""
         return [call for call in self._calls if call.id or call.name or any(call.args)]
 
@@ -88,10 +90,10 @@ class StreamedCalls:
         index = entry.get("index")
         call = self._find(index if isinstance(index, int) else None, id, name, args)
         call.id = call.id or id
-        call.name = _grown(call.name, name)
+        call.name = _extend_name(call.name, name)
         call.args.append(args)
         call.extra.update((key, value) for key, value in entry.items() if key not in _OURS and value is not None)
-        return ToolArgsDelta(index=self._calls.index(call), name=shown(call.name), text=shown(args))
+        return ToolArgsDelta(index=self._calls.index(call), name=replace_halves(call.name), text=replace_halves(args))
 
     def _find(self, index: int | None, id: str, name: str, args: str) -> StreamedCall:
         for call in reversed(self._calls):
@@ -128,7 +130,7 @@ def _is_whole(args: str) -> bool:
     return True
 
 
-def _grown(name: str, piece: str) -> str:
+def _extend_name(name: str, piece: str) -> str:
     """A name that comes in pieces is joined; one that is repeated is not."""
     if not piece or piece == name:
         return name
@@ -190,7 +192,7 @@ class ChatDecoder:
     """Reads one answer.
 
     A stream is finished when a finish reason and `[DONE]` have come. Servers that never send `[DONE]` are known by what else stands in
-    their last chunk, next to the finish reason and the usage; of the others, `ended` must say that the body came to its proper end.
+    their last chunk, next to the finish reason and the usage; of the others, `finish` must say that the body came to its proper end.
     """
 
     def __init__(self) -> None:
@@ -219,7 +221,7 @@ class ChatDecoder:
                 "transport", f"A chunk of the stream is not JSON ({exc}): {beginning(content)}."
             ) from exc
         if (complaint := complaint_in(chunk, named=event.name == "error")) is not None:
-            raise broken_off(complaint)
+            raise stream_failure(complaint)
         return self._chunk(chunk) if isinstance(chunk, dict) else ()
 
     def body(self, content: bytes) -> Sequence[Delta]:
@@ -229,7 +231,7 @@ class ChatDecoder:
         except ValueError as exc:
             raise ProviderError("transport", f"The answer is not JSON ({exc}): {beginning(content)}.") from exc
         if (complaint := complaint_in(said)) is not None:
-            raise broken_off(complaint)
+            raise stream_failure(complaint)
         if not isinstance(said, dict) or not said.get("choices"):
             raise ProviderError("unknown", f"The answer is not a chat completion: {beginning(content)}.")
         deltas = self._chunk(said)
@@ -237,7 +239,7 @@ class ChatDecoder:
         self._whole = True
         return deltas
 
-    def ended(self) -> None:
+    def finish(self) -> None:
         """Say that the HTTP body came to its proper end: then a finish reason is enough.
 
         Only for whoever can tell a proper end from a cut, by the length that was announced or by the last chunk of the transfer.

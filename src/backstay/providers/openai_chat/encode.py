@@ -68,7 +68,7 @@ def content_of(parts: Iterable[InFlightPart | TextRef]) -> Content:
     """The content that `parts` make: one text when all of them are texts, which every server takes, else a list."""
     written = [each for part in parts if (each := content_part(part))]
     if all(part["type"] == "text" for part in written):
-        return joined([str(part["text"]) for part in written])
+        return join_texts([str(part["text"]) for part in written])
     return [part for part in written if part.get("text") != ""]
 
 
@@ -78,10 +78,10 @@ def text_of(parts: Iterable[InFlightPart | TextRef]) -> str:
         part.text if isinstance(part, Text) else part.head if isinstance(part, TextRef) else stand_in(part)
         for part in parts
     ]
-    return joined(texts)
+    return join_texts(texts)
 
 
-def joined(texts: Sequence[str]) -> str:
+def join_texts(texts: Sequence[str]) -> str:
     """Texts that were said apart, as one."""
     return "\n\n".join(filter(None, texts))
 
@@ -113,7 +113,7 @@ def _inline(media: InlineMedia) -> dict[str, object]:
         file = {"filename": media.name or "document.pdf", "file_data": _data_url(kind, media.content)}
         return {"type": "file", "file": file}
     if kind.startswith(_TEXTS):
-        return _text(joined([media.name and f"{media.name}:", media.content.decode("utf-8", "replace")]))
+        return _text(join_texts([media.name and f"{media.name}:", media.content.decode("utf-8", "replace")]))
     return _text(stand_in(media))
 
 
@@ -203,7 +203,7 @@ class MessageWriter:
             content: Sequence[InFlightPart | TextRef] = part.content
             images = [each for each in content if self._shows_images and _is_image(each)]
             text = text_of([each for each in content if each not in images])
-            text = _marked(text) if part.is_error else text
+            text = _mark_failure(text) if part.is_error else text
             if images:
                 shown += [{"type": "text", "text": f"[The image of the result {id}:]"}, *map(content_part, images)]
             yield {"role": "tool", "tool_call_id": id, "content": text or _nothing(images)}
@@ -238,7 +238,7 @@ def _nothing(images: Sequence[object]) -> str:
     return "(an image, shown below)" if images else "(no output)"
 
 
-def _marked(text: str) -> str:
+def _mark_failure(text: str) -> str:
     """A failed result: the format has no field that says so."""
     return text if text.lower().startswith("error") else f"Error: {text or '(no output)'}"
 
@@ -278,7 +278,7 @@ class ChatEncoder:
         if self._dialect.asks_usage:
             options["stream_options"] = {"include_usage": True}
         if request.tools:
-            options["tools"] = msgspec.Raw(self._encoded_tools(request.tools))
+            options["tools"] = msgspec.Raw(self._encode_tools(request.tools))
             options |= _tool_choice(said.get("tool_choice"))
         thinks = "effort" in self._facts.abilities
         limit = self._dialect.limit or ("max_completion_tokens" if thinks else "max_tokens")
@@ -292,7 +292,7 @@ class ChatEncoder:
             options["response_format"] = {"type": "json_schema", "json_schema": _json_schema(schema)}
         return _overridden(options, said.get("extra"))
 
-    def _encoded_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
+    def _encode_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
         if self._tools[0] is not tools and self._tools[0] != tools:
             self._tools = (tools, msgspec.json.encode([_tool(tool) for tool in tools]))
         return self._tools[1]

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from backstay.providers.http.loose_json import json_text, mended, mended_value, shown
+from backstay.providers.http.loose_json import json_text, mend, mend_value, replace_halves
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta
 from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Reasoning, ServerBlock, Text
 
@@ -42,11 +42,11 @@ class Prose:
         deltas = [*self._thoughts(message), *self._content(message.get("content")), *self._sound(message.get("audio"))]
         if refusal := _text(message.get("refusal")):
             self.refused = True
-            deltas += self._said(refusal, "refusal")
+            deltas += self._add_text(refusal, "refusal")
         for image in _dicts(message.get("images")):
             self._picture(image)
         for source in _dicts(message.get("annotations")):
-            self._cited(source)
+            self._take_source(source)
         for ran in _dicts(message.get("executed_tools")):  # sent again with its outcome, under the same index
             self._ran[ran.get("index", len(self._ran))] = ran
         return deltas
@@ -55,7 +55,7 @@ class Prose:
         """Everything in the order in which it came; media and the server's own doings last."""
         parts = [part for block in self._blocks for part in _parts(block)]
         parts += self._media
-        if sound := _decoded(self._sounds):
+        if sound := _decode_base64(self._sounds):
             parts.append(InlineMedia(media_type=_sound_type(sound), content=sound))
         if self._sources:
             parts.append(ServerBlock(kind="annotations", content=_short("; ".join(dict.fromkeys(self._sources)))))
@@ -69,15 +69,15 @@ class Prose:
         if not fields and not bound:
             return {}
         texts = [piece for block in self._blocks if block.kind == "text" for piece in block.pieces]
-        return {"content": mended("".join(texts)) or None, **fields}
+        return {"content": mend("".join(texts)) or None, **fields}
 
     def _native_thoughts(self) -> dict[str, object]:
         if self._details:
-            return {name: mended_value(entries) for name, entries in self._details.items()}
+            return {name: mend_value(entries) for name, entries in self._details.items()}
         thoughts = [block for block in self._blocks if block.form in _FIELDS]
         if not thoughts:
             return {}
-        return {thoughts[0].form: mended("".join(piece for block in thoughts for piece in block.pieces))}
+        return {thoughts[0].form: mend("".join(piece for block in thoughts for piece in block.pieces))}
 
     def _thoughts(self, message: dict[str, object]) -> list[Delta]:
         """Reasoning, once: servers that changed the name of the field send it under both."""
@@ -87,27 +87,27 @@ class Prose:
                 _merge(self._details.setdefault(name, []), entry)
                 if not any(_text(message.get(other)) for other in _FIELDS):
                     text += _text(entry.get(key)) or _text(entry.get("summary"))
-        return self._thought(text, form)
+        return self._add_reasoning(text, form)
 
     def _content(self, content: object) -> list[Delta]:
         if isinstance(content, str):
-            return self._said(content, "content")
+            return self._add_text(content, "content")
         if isinstance(content, list):
-            return [delta for part in content if isinstance(part, dict) for delta in self._listed(part)]
-        return [] if content is None else self._said(json_text(content), "content")
+            return [delta for part in content if isinstance(part, dict) for delta in self._take_part(part)]
+        return [] if content is None else self._add_text(json_text(content), "content")
 
-    def _listed(self, part: dict[str, object]) -> list[Delta]:
+    def _take_part(self, part: dict[str, object]) -> list[Delta]:
         match part.get("type"):
             case "text" | "output_text":
-                return self._said(_text(part.get("text")), "content")
+                return self._add_text(_text(part.get("text")), "content")
             case "thinking":
-                return self._thought(_inner_text(part.get("thinking")), "thinking", _text(part.get("signature")))
+                return self._add_reasoning(_inner_text(part.get("thinking")), "thinking", _text(part.get("signature")))
             case "reasoning":
                 signature = "".join(_text(each.get("signature")) for each in _dicts(part.get("summary")))
-                return self._thought(_inner_text(part.get("summary")), "reasoning part", signature)
+                return self._add_reasoning(_inner_text(part.get("summary")), "reasoning part", signature)
             case "refusal":
                 self.refused = True
-                return self._said(_text(part.get("refusal")), "refusal")
+                return self._add_text(_text(part.get("refusal")), "refusal")
             case "image_url":
                 self._picture(part)
             case kind:
@@ -119,9 +119,9 @@ class Prose:
             return []
         if piece := _text(audio.get("data")):
             self._sounds.append(piece)
-        return self._said(_text(audio.get("transcript")), "transcript")
+        return self._add_text(_text(audio.get("transcript")), "transcript")
 
-    def _cited(self, source: dict[str, object]) -> None:
+    def _take_source(self, source: dict[str, object]) -> None:
         citation = source.get("url_citation")
         if isinstance(citation, dict) and (url := _text(citation.get("url"))):
             self._sources.append(url)
@@ -132,22 +132,22 @@ class Prose:
         head, comma, content = url.partition(",")
         if head.startswith("data:") and comma:
             kind = head.removeprefix("data:").partition(";")[0]
-            self._media.append(InlineMedia(media_type=kind, content=_decoded([content])))
+            self._media.append(InlineMedia(media_type=kind, content=_decode_base64([content])))
         elif url:
             self._media.append(MediaLink(url=url, media_type="image/*"))
 
-    def _said(self, text: str, form: str) -> list[Delta]:
+    def _add_text(self, text: str, form: str) -> list[Delta]:
         if not text:
             return []
         self._block("text", form).pieces.append(text)
-        return [TextDelta(text=shown(text))]
+        return [TextDelta(text=replace_halves(text))]
 
-    def _thought(self, text: str, form: str, signature: str = "") -> list[Delta]:
+    def _add_reasoning(self, text: str, form: str, signature: str = "") -> list[Delta]:
         if text or signature:
             block = self._block("reasoning", form)
             block.pieces.append(text)
             block.signature += signature
-        return [ReasoningDelta(text=shown(text))] if text else []
+        return [ReasoningDelta(text=replace_halves(text))] if text else []
 
     def _block(self, kind: Literal["text", "reasoning"], form: str) -> Block:
         if not self._blocks or (self._blocks[-1].kind, self._blocks[-1].form) != (kind, form):
@@ -178,7 +178,7 @@ def _merge(entries: list[dict[str, object]], piece: dict[str, object]) -> None:
 
 
 def _parts(block: Block) -> Iterator[InFlightPart]:
-    text = mended("".join(block.pieces))
+    text = mend("".join(block.pieces))
     if block.kind == "other":
         said = next((each for key in ("text", "title", "url", "name") if (each := _text(block.raw.get(key)))), "")
         content = said or json_text({key: value for key, value in block.raw.items() if key != "type"})
@@ -189,7 +189,7 @@ def _parts(block: Block) -> Iterator[InFlightPart]:
 
 def _native(block: Block) -> object:
     """A block as a part of a content list."""
-    text = mended("".join(block.pieces))
+    text = mend("".join(block.pieces))
     signed = {"signature": block.signature} if block.signature else {}
     match block.form:
         case "thinking":
@@ -197,7 +197,7 @@ def _native(block: Block) -> object:
         case "reasoning part":
             return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text, **signed}]}
         case _:
-            return mended_value(block.raw) if block.kind == "other" else {"type": "text", "text": text}
+            return mend_value(block.raw) if block.kind == "other" else {"type": "text", "text": text}
 
 
 def _doing(ran: dict[str, object]) -> ServerBlock:
@@ -207,7 +207,7 @@ def _doing(ran: dict[str, object]) -> ServerBlock:
 
 
 def _short(text: str) -> str:
-    return mended(text)[:LONGEST_NOTE]
+    return mend(text)[:LONGEST_NOTE]
 
 
 def _inner_text(value: object) -> str:
@@ -215,7 +215,7 @@ def _inner_text(value: object) -> str:
     return _text(value) or "".join(_text(part.get("text")) for part in _dicts(value))
 
 
-def _decoded(pieces: list[str]) -> bytes:
+def _decode_base64(pieces: list[str]) -> bytes:
     """The bytes of base64 text, whether its pieces were encoded one by one or together."""
     try:
         if all(len(piece) % 4 == 0 for piece in pieces):

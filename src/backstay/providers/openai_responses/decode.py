@@ -10,20 +10,20 @@ from msgspec import Struct, field
 
 from backstay.logic.state.content import replace_surrogates
 from backstay.ports import ModelReply
-from backstay.providers.failure import broken_off, complaint_in
+from backstay.providers.failure import complaint_in, stream_failure
 from backstay.providers.format import Decoder
 from backstay.providers.http.loose_json import (
     Fields,
     beginning,
     count_in,
     fields_in,
-    mended_value,
+    mend_value,
     objects_in,
     read_json,
     text_in,
 )
 from backstay.providers.http.sse import SseEvent
-from backstay.providers.openai_responses.native import CALLS, opaque_of, with_own_ids, written
+from backstay.providers.openai_responses.native import CALLS, compact_json, opaque_of, with_own_ids
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.event import Stop
@@ -73,11 +73,11 @@ def parts_of(item: Fields) -> Iterator[InFlightPart]:
     """What one output item says."""
     kind = text_in(item, "type")
     if kind == "message":
-        yield from _said(item)
+        yield from _read_text(item)
     elif kind == "reasoning":
-        yield from _thought(item)
+        yield from _read_reasoning(item)
     elif kind in CALLS:
-        args = written(item.get(CALLS[kind]))
+        args = compact_json(item.get(CALLS[kind]))
         yield ToolCall(id="", name=text_in(item, "name"), args=args, provider_id=text_in(item, "call_id"))
     elif kind == "image_generation_call" and (image := _image(item)) is not None:
         yield image
@@ -86,7 +86,7 @@ def parts_of(item: Fields) -> Iterator[InFlightPart]:
         yield ServerBlock(kind=kind, name=name, content=_gist(item)[:SHORT])
 
 
-def _said(message: Fields) -> Iterator[InFlightPart]:
+def _read_text(message: Fields) -> Iterator[InFlightPart]:
     if text := text_in(message, "content"):  # some servers send plain text in place of the list
         yield Text(text=text)
     for piece in objects_in(message, "content"):
@@ -98,7 +98,7 @@ def _said(message: Fields) -> Iterator[InFlightPart]:
             yield ServerBlock(kind=kind, content=_gist(piece)[:SHORT])
 
 
-def _thought(item: Fields) -> Iterator[InFlightPart]:
+def _read_reasoning(item: Fields) -> Iterator[InFlightPart]:
     for key, between in (("summary", PARAGRAPH), ("content", "")):
         if text := between.join(filter(None, (text_in(piece, "text") for piece in objects_in(item, key)))):
             yield Reasoning(text=text)
@@ -122,8 +122,8 @@ def _gist(item: Fields) -> str:
             if value and isinstance(value, list) and all(isinstance(each, str) for each in value):
                 return "; ".join(value)
             if value:
-                return written(value)
-    return written({key: value for key, value in item.items() if key not in _MACHINERY and value is not None})
+                return compact_json(value)
+    return compact_json({key: value for key, value in item.items() if key not in _MACHINERY and value is not None})
 
 
 def _stop(response: Fields, items: Sequence[Fields], parts: Sequence[InFlightPart]) -> Stop:
@@ -199,7 +199,7 @@ class _Slot(Struct, kw_only=True):
     """Its number among the calls of the reply."""
     pieces: dict[tuple[str, int], list[str]] = field(default_factory=dict)
 
-    def filled(self) -> Fields:
+    def complete(self) -> Fields:
         """The item, with what came in pieces where the item itself does not say it."""
         item = dict(self.item)
         groups: dict[str, list[Fields]] = {}
@@ -239,7 +239,7 @@ class ResponsesDecoder:
         if self._response is not None:
             return ()
         if kind in _FAILED or (not kind and content.get("error")):
-            raise _failed(content)
+            raise _failure_of(content)
         shown = self._end(kind, content) if kind in _LAST else tuple(self._step(kind, content))
         self._shown = self._shown or bool(shown)
         return shown
@@ -251,7 +251,7 @@ class ResponsesDecoder:
             raise ProviderError("unknown", f"The answer is not JSON: {beginning(content)}.")
         status = text_in(response, "status")
         if response.get("error") or status in ("failed", "cancelled"):
-            raise _failed(response)
+            raise _failure_of(response)
         if not isinstance(response.get("output"), list):
             raise ProviderError("unknown", f"The answer has no output: {beginning(content)}.")
         if status in _UNFINISHED:
@@ -259,7 +259,7 @@ class ResponsesDecoder:
         self._response = response
         return tuple(_deltas(self._output()))
 
-    def ended(self) -> None:
+    def finish(self) -> None:
         """Hear that the response has ended; the provider's own last word is what counts."""
 
     def reply(self) -> ModelReply:
@@ -281,8 +281,8 @@ class ResponsesDecoder:
 
     def _output(self) -> list[Fields]:
         sent = objects_in(self._response or {}, "output")
-        items = sent or [slot.filled() for slot in self._slots.values()]
-        return msgspec.convert(mended_value(items), list[Fields])
+        items = sent or [slot.complete() for slot in self._slots.values()]
+        return msgspec.convert(mend_value(items), list[Fields])
 
     def _step(self, kind: str, content: Fields) -> Iterator[Delta]:
         stem, _, suffix = kind.rpartition(".")
@@ -353,10 +353,10 @@ def _read(content: bytes) -> object:
         return None
 
 
-def _failed(content: Fields) -> ProviderError:
+def _failure_of(content: Fields) -> ProviderError:
     response = fields_in(content, "response")
     said = response if response.get("error") or not content.get("error") else content
-    return broken_off(complaint_in(said or content, named=True))
+    return stream_failure(complaint_in(said or content, named=True))
 
 
 if TYPE_CHECKING:

@@ -166,7 +166,7 @@ def result_output(result: ToolResult) -> str | list[Fields]:
 def _input(part: Piece) -> Fields | None:
     if isinstance(part, Text | TextRef):
         return {"type": "input_text", "text": _text(part)}
-    if (carried := _carried(part)) is not None:
+    if (carried := _encode_medium(part)) is not None:
         return carried
     return {"type": "input_text", "text": words} if (words := stand_in(part)) else None
 
@@ -181,12 +181,12 @@ def _text(part: Piece) -> str:
             return ""
 
 
-def _carried(part: Piece) -> Fields | None:
+def _encode_medium(part: Piece) -> Fields | None:
     match part:
         case InlineMedia():
             return _inline(part)
         case MediaLink():
-            return _linked(part)
+            return _encode_link(part)
         case _:
             return None
 
@@ -202,7 +202,7 @@ def _inline(media: InlineMedia) -> Fields | None:
     return {"type": "input_file", "filename": name, "file_data": address}
 
 
-def _linked(link: MediaLink) -> Fields | None:
+def _encode_link(link: MediaLink) -> Fields | None:
     if link.media_type.startswith(("audio/", "video/")):
         return None
     place = link.url.removeprefix(_FILE)
@@ -254,10 +254,10 @@ class ResponsesEncoder:
 
     def _message(self, message: Message) -> bytes:
         if message.opaque and message.provider == self._provider:
-            return self._replayed(message)
+            return self._replay(message)
         return b",".join(map(msgspec.json.encode, self._items(message)))
 
-    def _replayed(self, message: Message) -> bytes:
+    def _replay(self, message: Message) -> bytes:
         """The reply as its provider wrote it."""
         custom = custom_calls(message.opaque)
         for part in message.parts:
@@ -274,14 +274,14 @@ class ResponsesEncoder:
         for part in message.parts:
             match part:
                 case ToolCall() | ToolResult():
-                    yield from _said(message.role, said)
+                    yield from _encode_message(message.role, said)
                     said = []
                     yield self._call(part) if isinstance(part, ToolCall) else self._result(part)
                 case Reasoning() | SignedReasoning() | ServerBlock():
                     pass  # without their opaque form they mean nothing to the provider
                 case _:
                     said.append(part)
-        yield from _said(message.role, said)
+        yield from _encode_message(message.role, said)
 
     def _call(self, call: ToolCall) -> Fields:
         wire_id = self._wire_ids[call.id] = _fit(call.id or call.provider_id)
@@ -295,7 +295,7 @@ class ResponsesEncoder:
         return {"type": kind, "call_id": wire_id, "output": result_output(result)}
 
 
-def _said(role: Role, parts: Sequence[InFlightPart]) -> Iterator[Fields]:
+def _encode_message(role: Role, parts: Sequence[InFlightPart]) -> Iterator[Fields]:
     content = output_content(parts) if role == "assistant" else input_content(parts)
     if content:
         yield {"type": "message", "role": "user" if role == "tool" else role, "content": content}

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.providers.http.loose_json import Fields, object_text, objects_in, text_in, unused
+from backstay.providers.http.loose_json import Fields, make_unique, object_text, objects_in, text_in
 
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """The items that are calls of our tools, and where each keeps what the model wrote."""
@@ -19,7 +19,7 @@ _PLAIN: Final = {
 """The fields of items that a message's parts say as well."""
 
 
-def written(value: object) -> str:
+def compact_json(value: object) -> str:
     """Return `value` as compact JSON; a text is taken as it is, and nothing as an empty one."""
     if value is None:
         return ""
@@ -60,7 +60,7 @@ def with_own_ids(items: Sequence[Fields]) -> tuple[list[Fields], tuple[str, ...]
             changed.append(item)
             continue
         sent = text_in(item, "call_id")
-        own = unused(sent or f"call_{len(taken)}", taken)
+        own = make_unique(sent or f"call_{len(taken)}", taken)
         taken.add(own)
         if own != sent:
             notes.append(
@@ -97,7 +97,7 @@ def _with_sound_arguments(item: Fields) -> Fields:
     if item.get("type") != "function_call":
         return item
     sent = item.get("arguments")
-    sound = object_text(written(sent))
+    sound = object_text(compact_json(sent))
     return item if sound == sent else {**item, "arguments": sound}
 
 

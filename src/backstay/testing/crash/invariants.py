@@ -63,7 +63,7 @@ def calls_have_one_result(log: Sequence[Recorded]) -> Iterator[str]:
         calls = [call.id for call in calls_of(record.event)] if isinstance(record.event, ModelReplied) else []
         calls += [record.event.call] if isinstance(record.event, ToolStarted | ChildStarted) else []
         for call in calls:
-            if not results[call] and turn not in _abandoned(log):
+            if not results[call] and turn not in _turns_given_up(log):
                 yield f"the call {call} has no result"
 
 
@@ -141,7 +141,7 @@ def wrong_with(log: Sequence[Recorded], checks: Sequence[Check] = AT_REST) -> tu
     return tuple(wrong for check in checks for wrong in check(log))
 
 
-def lost(acknowledged: Sequence[Recorded], log: Sequence[Recorded]) -> Iterator[str]:
+def find_lost(acknowledged: Sequence[Recorded], log: Sequence[Recorded]) -> Iterator[str]:
     """What was acknowledged and is not in the log, where it was."""
     for known in acknowledged:
         found = log[known.seq - 1] if known.seq <= len(log) else None
@@ -187,7 +187,7 @@ def results_on_path(log: Sequence[Recorded], *, whole_batches: bool = False, ope
             case HistoryCleared():
                 path = ()
             case Compacted():
-                kept = _kept(path, record.event, places)
+                kept = _trim(path, record.event, places)
                 shortened[record.id] = (path, len(kept))
                 path = kept
             case CompactionUndone(compaction=undone):
@@ -206,14 +206,14 @@ def results_on_path(log: Sequence[Recorded], *, whole_batches: bool = False, ope
 _Path = tuple[tuple[Recorded, Result], ...]
 
 
-def _kept(path: _Path, event: Compacted, places: dict[str, int]) -> _Path:
+def _trim(path: _Path, event: Compacted, places: dict[str, int]) -> _Path:
     """The results that a compaction leaves in the conversation."""
     first = places.get(event.first_kept) if event.first_kept else None
     left = [each for each in path if first is not None and each[0].seq >= first]
     return tuple((record, (call, None if record.id in event.trimmed else given)) for record, (call, given) in left)
 
 
-def dropped_from(request: ModelRequest, results: Sequence[Result]) -> Iterator[str]:
+def missing_results(request: ModelRequest, results: Sequence[Result]) -> Iterator[str]:
     """The results that `request` should tell the model and does not."""
     told = {p.call: p for message in request.messages for p in message.parts if isinstance(p, ToolResult)}
     for call, content in results:
@@ -265,5 +265,5 @@ def _with_turns(log: Sequence[Recorded]) -> Iterator[tuple[Recorded, str]]:
         yield record, turn
 
 
-def _abandoned(log: Sequence[Recorded]) -> frozenset[str]:
+def _turns_given_up(log: Sequence[Recorded]) -> frozenset[str]:
     return frozenset(r.event.turn for r in log if isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned")

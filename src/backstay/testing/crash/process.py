@@ -170,13 +170,13 @@ class MortalProcess:
         """Do `work` until it ends or the process is killed; return what went wrong while it lived."""
         try:
             with anyio.fail_after(LONGEST_S):
-                fault = await run_guarded(self.owner.id, lambda: self._scoped(work))
+                fault = await run_guarded(self.owner.id, lambda: self._run_in_scope(work))
         except TimeoutError:
             fault = Fault(where=self.owner.id, kind="Hung", message="It never came to an end.", trace="")
         self.alive = False
         return None if self.killed else fault
 
-    async def _scoped(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _run_in_scope(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._scope:
             try:
                 await work()
@@ -196,7 +196,7 @@ class EffectLedger:
         self.writers: dict[tuple[str, int], str] = {}
         """By session and seq: the process that wrote the event."""
 
-    def doubled(self, once: frozenset[str]) -> tuple[str, ...]:
+    def find_repeated(self, once: frozenset[str]) -> tuple[str, ...]:
         """The calls of `once` tools that happened more than once."""
         return tuple(f"{tool} {key}" for (tool, key), times in self.effects.items() if tool in once and times > 1)
 
@@ -230,10 +230,10 @@ class MortalStore(WrappedStore):
         await super().append(lease, expected_seq, records, blobs)
         self._ledger.writers |= {(lease.session, record.seq): self._process.owner.id for record in records}
         self._strike("after")
-        self.told(records)
+        self.on_append(records)
         self._ledger.acknowledged[lease.session].extend(records)
 
-    def told(self, records: Sequence[Recorded]) -> None:
+    def on_append(self, records: Sequence[Recorded]) -> None:
         """Called just before an append is acknowledged; a store that raises here has done it all the same."""
 
     async def close(self) -> None:
@@ -255,7 +255,7 @@ class MortalModel(ModelAround):
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer as the wrapped model does."""
         self._process.check()
-        async with self._asked(request) as stream:
+        async with self._open_stream(request) as stream:
             async for item in stream:
                 self._process.check()
                 yield item

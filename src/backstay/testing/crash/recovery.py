@@ -12,11 +12,11 @@ from backstay.ports import EventStore, ModelRequest, SessionQuery
 from backstay.session.session import Session
 from backstay.testing.crash.invariants import (
     child_prompts,
-    dropped_from,
+    find_lost,
     inputs_are_taken_once,
     is_childs,
     log_is_whole,
-    lost,
+    missing_results,
     requests_of,
     results_on_path,
     wrong_with,
@@ -44,27 +44,27 @@ class Way(Struct, frozen=True, kw_only=True):
 
 
 async def _resume(stage: Stage) -> None:
-    async with stage.open(**await _known(stage)) as session:
+    async with stage.open(**await _reopen_options(stage)) as session:
         await _over(session.finish())
         await compare(stage, session)
 
 
 async def _say_more(stage: Stage) -> None:
-    async with stage.open(**await _known(stage)) as session:
+    async with stage.open(**await _reopen_options(stage)) as session:
         await _over(session.run(MESSAGE))
         await _over(session.finish())
         await compare(stage, session)
 
 
 async def _fork(stage: Stage) -> None:
-    async with stage.open(**await _known(stage, fork=True)) as session:
+    async with stage.open(**await _reopen_options(stage, fork=True)) as session:
         await _over(session.run(MESSAGE))
         await compare(stage, session)
 
 
 async def _abandon(stage: Stage) -> None:
     before = await log_of(stage.store, SESSION)
-    async with stage.open(**await _known(stage, on_crash="abandon")) as session:
+    async with stage.open(**await _reopen_options(stage, on_crash="abandon")) as session:
         await _over(session.finish())
         kept = _without_open_turn(before)
         earlier = state_of(SESSION, kept).transcript.messages
@@ -105,12 +105,12 @@ async def judge(trial: Trial, before: Sequence[Recorded], recovery: Stage, way: 
         results = []  # what was made shorter since then need not reach the model any more
     for request in (request for model in recovery.models for request in model.requests):
         if not is_childs(request, prompts) and request.purpose == "turn":
-            trial.wrong += dropped_from(request, results)
+            trial.wrong += missing_results(request, results)
     asked = [request for stage in trial.stages for model in stage.models for request in model.requests]
-    trial.wrong += await misled(trial.store, logs.values(), asked)
-    trial.wrong += [f"happened twice: {call}" for call in trial.ledger.doubled(trial.once)]
+    trial.wrong += await misleading_requests(trial.store, logs.values(), asked)
+    trial.wrong += [f"happened twice: {call}" for call in trial.ledger.find_repeated(trial.once)]
     for session, log in logs.items():
-        found = [*wrong_with(log), *lost(trial.ledger.acknowledged[session], log)]
+        found = [*wrong_with(log), *find_lost(trial.ledger.acknowledged[session], log)]
         found += await sessions.verify(trial.store, session)
         trial.wrong += [f"session {session}: {wrong}" for wrong in found]
 
@@ -119,7 +119,7 @@ def _compactions(logs: Iterable[Sequence[Recorded]]) -> frozenset[str]:
     return frozenset(record.id for log in logs for record in log if isinstance(record.event, Compacted))
 
 
-async def misled(
+async def misleading_requests(
     store: EventStore, logs: Collection[Sequence[Recorded]], requests: Iterable[ModelRequest]
 ) -> tuple[str, ...]:
     """The requests that tell a model something else than any log says it was to be told."""
@@ -136,7 +136,7 @@ async def judge_dead(trial: Trial) -> None:
     """Note what a crash itself broke, before anybody went on."""
     for session, acknowledged in trial.ledger.acknowledged.items():
         log = await log_of(trial.store, session)
-        trial.wrong += [f"after the crash: {wrong}" for wrong in (*log_is_whole(log), *lost(acknowledged, log))]
+        trial.wrong += [f"after the crash: {wrong}" for wrong in (*log_is_whole(log), *find_lost(acknowledged, log))]
 
 
 async def log_of(store: EventStore, session: str) -> tuple[Recorded, ...]:
@@ -166,7 +166,7 @@ async def _is_open(store: EventStore, meta: SessionMeta) -> bool:
     return meta.open_turn or any(inputs_are_taken_once(await log_of(store, meta.id)))
 
 
-async def _known(stage: Stage, **more: Any) -> dict[str, Any]:  # Any: fields of `Options`
+async def _reopen_options(stage: Stage, **more: Any) -> dict[str, Any]:  # Any: fields of `Options`
     """The arguments that open the session again, or anew when its very first event was lost."""
     return {"resume": SESSION, **more} if await sessions.exists(stage.store, SESSION) else {}
 
