@@ -20,7 +20,7 @@ DRAWERS = frozenset(("common", "core", "helper", "helpers", "util", "utils"))
 SHARED_CLASS_NAMES: Final = tuple(
     """
     Command CommandResult Commands Effect Finding Judged Line Loaded Names Part Row Script
-    Started Step _Found _Held _Listing _Object _Reader _Stream _Teller _Typed _Walk
+    Started Step _Found _Held _Listing _Object _Reader _Stream _Teller _Typed
     """.split()
 )
 """Names that several classes have: a list that only gets shorter. A new class has a name of its own."""

@@ -308,7 +308,7 @@ def follow_links(paths: Iterable[str]) -> dict[str, str]:
     A hard link to a private file of the person leads to that file. Other hard links are names like any other: package managers fill whole
     folders with links to a store outside.
     """
-    walk = _Walk()
+    walk = _LinkWalk()
     return {path: walk.lead(path) for path in paths}
 
 
@@ -317,12 +317,12 @@ def private_names() -> Callable[[str], str]:
 
     What is private is looked up again each second: a file that is written anew is another one.
     """
-    walk, until = _Walk(), 0.0
+    walk, until = _LinkWalk(), 0.0
 
     def lead(path: str) -> str:
         nonlocal walk, until
         if time.monotonic() > until:
-            walk, until = _Walk(), time.monotonic() + 1.0
+            walk, until = _LinkWalk(), time.monotonic() + 1.0
         return walk.by_content(path)
 
     return lead
@@ -336,7 +336,7 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     depth, behind it hidden names count, as for `find`: rather too much than too little. Patterns of `searches.py` find the files
     below a folder that are sensitive or denied.
     """
-    walk = _Walk()
+    walk = _LinkWalk()
     until = time.monotonic() + SECONDS
     listings = Listings(until)
     found: dict[str, tuple[str, ...]] = {}
@@ -367,7 +367,7 @@ def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, 
     return NOT_TOLD if NOT_TOLD in found else tuple(path for each in found for path in each)
 
 
-def _strange(lookup: Lookup, listings: Listings, walk: "_Walk") -> tuple[str, ...]:
+def _strange(lookup: Lookup, listings: Listings, walk: "_LinkWalk") -> tuple[str, ...]:
     """Resolve the files of a name that are links or have odd names, and one of the others; none when they are too many."""
     fits, start = re.compile(_as_regex(lookup.patterns[0]), re.DOTALL), lookup.folder.rstrip("/")
     led, usual, found = walk.lead(lookup.folder).rstrip("/"), "", dict[str, None]()
@@ -397,7 +397,7 @@ def _try_to_expand(pattern: str, listings: Listings, until: float) -> list[str] 
         return None
 
 
-class _Walk:
+class _LinkWalk:
     """Follows links; a place that was looked at once is not looked at again."""
 
     def __init__(self) -> None:

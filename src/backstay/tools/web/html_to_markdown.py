@@ -164,24 +164,24 @@ MAIN_CHARS: Final = 200
 """So much text makes a page's main part worth reading alone."""
 
 
-class PageReader(Struct, frozen=True):
+class MarkdownPage(Struct, frozen=True):
     """A page as it reads."""
 
     title: str
     text: str
 
 
-def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False) -> PageReader:
+def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False) -> MarkdownPage:
     """Read a page. `url` completes its links. The time taken is proportional to the size of the page.
 
     It ends soon, with what it has, once `stopped` says that the caller is gone.
     """
-    reader = _Reader(url, noise=False, stopped=stopped)
+    reader = _MarkdownReader(url, noise=False, stopped=stopped)
     reader.read(html)
     if reader.unfinished:
-        reader = _Reader(url, noise=True, stopped=stopped)
+        reader = _MarkdownReader(url, noise=True, stopped=stopped)
         reader.read(html)
-    return PageReader(in_one_line(reader.title), reader.main())
+    return MarkdownPage(in_one_line(reader.title), reader.main())
 
 
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
@@ -224,7 +224,7 @@ class _Open(Struct):
     """Where its text begins in the line."""
 
 
-class _Reader(BoundedParser):
+class _MarkdownReader(BoundedParser):
     """Takes a page tag by tag."""
 
     def __init__(self, url: str, *, noise: bool, stopped: Callable[[], bool]) -> None:
