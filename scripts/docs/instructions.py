@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from backstay.instructions import markdown, parts, safe_reader, subfolders, tasks
+from backstay.instructions import markdown, notes, parts, safe_reader, tasks
 from backstay.instructions.inputs import PART_LIMIT
 from backstay.instructions.parts import KINDS, LEAST_LISTING, LISTING_SHARE, TOTAL_LIMIT, PartKind
 
@@ -20,8 +20,8 @@ def instructions_document() -> str:
         deep=markdown.DEEPEST,
         tasks=tasks.MOST_TASKS,
         described=parts.LONGEST,
-        notes=_bytes(subfolders.LIMIT),
-        foreign=", ".join(f"`{each}`" for each in sorted(subfolders.FOREIGN)),
+        notes=_bytes(notes.LIMIT),
+        foreign=", ".join(f"`{each}`" for each in sorted(notes.FOREIGN)),
     )
 
 

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from backstay import Rule, Session
-from backstay.instructions.inputs import find_place
-from backstay.instructions.subfolders import SubfolderNotes
+from backstay.instructions.inputs import find_inputs
+from backstay.instructions.notes import SubfolderNotes
 from backstay.logic.state.session_state import State
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import FaultCaught, ToolFinished
@@ -277,7 +277,7 @@ async def test_a_working_folder_that_is_a_link_is_told_its_notes_once(repository
 
 async def test_folders_whose_notes_take_too_long_are_left_out_once_and_for_all(tmp_path: Path) -> None:
     said: list[str] = []
-    place = find_place(tmp_path, trusted=True)
+    place = find_inputs(tmp_path, trusted=True)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/AGENTS.md").write_text("Nested.")
     notes = SubfolderNotes(lambda: place, State(), said.append)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backstay.instructions import KINDS, Listed, find_place, gather
+from backstay.instructions import KINDS, Listed, find_inputs, gather
 from backstay.instructions.base_prompt import BASE, MODES
 from backstay.instructions.parts import TOTAL_LIMIT
 from backstay.logic.state.content import digest
@@ -116,13 +116,13 @@ def test_without_a_repository_notes_are_read_up_to_the_home_folder_without_it(tm
         world.write(folder / "AGENTS.md", f"of {folder.name}!")
     environment = {"HOME": str(world.home), "BACKSTAY_CONFIG_DIR": str(world.config)}
 
-    inside = gather(find_place(world.home / "work/notes", trusted=True, environment=environment))
+    inside = gather(find_inputs(world.home / "work/notes", trusted=True, environment=environment))
     assert "of work!" in inside.text
     assert inside.text.index("of work!") < inside.text.index("of notes!")
     assert "of home!" not in inside.text
     assert "no repository" in inside.part("working-directory")
 
-    outside = gather(find_place(tmp_path, trusted=True, environment=environment))
+    outside = gather(find_inputs(tmp_path, trusted=True, environment=environment))
     assert f"of {tmp_path.name}!" in outside.text
     assert outside.text.count("AGENTS.md") == 1
 
@@ -148,7 +148,7 @@ def test_the_persons_own_file_stays_the_persons_in_a_repository_that_holds_it(wo
     world.write(world.home / ".claude/CLAUDE.md", "I like brevity.")
     environment = {"HOME": str(world.home), "BACKSTAY_CONFIG_DIR": str(world.config)}
 
-    found = gather(find_place(world.home, trusted=False, environment=environment))
+    found = gather(find_inputs(world.home, trusted=False, environment=environment))
 
     assert "I like brevity." in found.part("person")
     assert found.text.count("I like brevity.") == 1

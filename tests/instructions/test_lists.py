@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.instructions import Listed
-from backstay.instructions.parts import LONGEST, clipped, fair_shares, fit_files, fit_text, listing, listing_limit
+from backstay.instructions.parts import LONGEST, clip_bytes, fair_shares, fit_files, fit_text, listing, listing_limit
 from backstay.instructions.safe_reader import TextFile
 
 
@@ -93,7 +93,7 @@ def test_files_keep_the_limit_of_their_part(files: list[TextFile], limit: int, s
 def test_a_text_is_clipped_between_letters_and_after_a_line_where_one_is_near(
     text: str, most: int, expected: str
 ) -> None:
-    assert clipped(text, most) == expected
+    assert clip_bytes(text, most) == expected
 
 
 def test_a_cut_says_so() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backstay.instructions import update_task_file
-from backstay.instructions.tasks import MOST_TASKS, Task, in_order, parse_task, state_of, updated
+from backstay.instructions.tasks import MOST_TASKS, Task, parse_task, sort_tasks, state_of, update
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.errors import UserError
 from tests.instructions.world import World
@@ -185,7 +185,7 @@ def test_a_broken_task_hides_no_other(world: World) -> None:
 def test_without_a_branch_no_task_matches() -> None:
     tasks = (Task(path="a", title="a"), Task(path="b", title="b", status="todo"))
 
-    assert in_order(tasks, "") == (tasks[1], tasks[0])
+    assert sort_tasks(tasks, "") == (tasks[1], tasks[0])
 
 
 # --- changing one --------------------------------------------------------------------------------------------------------------------
@@ -238,10 +238,10 @@ def test_a_change_sets_the_status_where_it_stands_and_adds_a_dated_line(
 
 
 def test_a_note_stays_one_line_and_needs_not_be() -> None:
-    text = updated("# X\n", "todo", "one\n## Two\n- [ ] three", "2026-01-01")
+    text = update("# X\n", "todo", "one\n## Two\n- [ ] three", "2026-01-01")
 
     assert text.endswith("- 2026-01-01: todo - one ## Two - [ ] three\n")
-    assert updated("# X\n", "todo", "", "2026-01-01").endswith("- 2026-01-01: todo\n")
+    assert update("# X\n", "todo", "", "2026-01-01").endswith("- 2026-01-01: todo\n")
 
 
 @pytest.mark.parametrize("status", ["", "two\nlines", "x: y", "<b>", "x" * 50])

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from backstay.instructions import InstructionInputs, Instructions, find_place, gather
+from backstay.instructions import InstructionInputs, Instructions, find_inputs, gather
 
 
 class World:
@@ -35,7 +35,7 @@ class World:
         """The place of a session in a folder of the repository."""
         environment = {"HOME": str(self.home), "BACKSTAY_CONFIG_DIR": str(self.config)}
         (self.project / cwd).mkdir(parents=True, exist_ok=True)
-        return find_place(self.project / cwd, trusted=trusted, environment=environment, **known)
+        return find_inputs(self.project / cwd, trusted=trusted, environment=environment, **known)
 
     def gather(self, cwd: str | Path = "", *, trusted: bool = True, **known: Any) -> Instructions:  # Any: as above
         """The instructions of such a session."""

@@ -10,11 +10,10 @@ import pytest
 from backstay.hooks.decorator import hook
 from backstay.instructions.parts import fit_files
 from backstay.instructions.safe_reader import TextFile
-from backstay.instructions.tasks import Task
-from backstay.instructions.tasks import told as tasks_told
+from backstay.instructions.tasks import Task, frame_tasks
 from backstay.logic.text import Mark, frame_server_words
-from backstay.memory.memory import told as memory_told
-from backstay.memory.memory import window
+from backstay.memory.memory import frame_window as memory_frame
+from backstay.memory.memory import read_window
 from backstay.session.project.mentions import look_up
 from backstay.skills.includes import FileInclusion, Inclusion
 from backstay.skills.render import Judged, Rendered, expand, injected
@@ -59,7 +58,7 @@ async def of_server(text: str) -> str:
 
 
 async def of_memory(text: str) -> str:
-    return memory_told(window(text.encode()), trusted=True, where="there")
+    return memory_frame(read_window(text.encode()), trusted=True, where="there")
 
 
 async def of_file(text: str) -> str:
@@ -68,7 +67,7 @@ async def of_file(text: str) -> str:
 
 
 async def of_task(text: str) -> str:
-    return tasks_told([Task(path="a", title=text)], "", 100_000)[0]
+    return frame_tasks([Task(path="a", title=text)], "", 100_000)[0]
 
 
 async def of_hook(text: str) -> str:

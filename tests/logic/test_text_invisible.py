@@ -17,7 +17,7 @@ from backstay.logic.text import (
     show_lines,
     strip_invisible,
 )
-from backstay.memory.memory import window
+from backstay.memory.memory import read_window
 from backstay.permissions.judge import find_hidden_text
 from backstay.vocab.errors import BadId
 
@@ -87,7 +87,7 @@ def test_signs_are_pictures_of_controls_and_numbers_of_the_rest() -> None:
 CLEANING: dict[str, Callable[[str], str]] = {
     "the web": strip_invisible,
     "files of the project": lambda text: read_visible(text).text,
-    "memory": lambda text: window(text.encode("utf-8", "replace")).text,
+    "memory": lambda text: read_window(text.encode("utf-8", "replace")).text,
 }
 SHOWING: dict[str, Callable[[str], str]] = {
     "the command line": escape_line,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backstay.memory.command import SUBCOMMANDS, memory_command, usage, writes
-from backstay.memory.memory import fold_used, used_in
+from backstay.memory.memory import find_used
 from backstay.vocab.event import Recorded
 from backstay.vocab.events.instructions import MemoryNoted
 from tests.memory.place import memory_of, write_index
@@ -82,10 +82,10 @@ def test_rb_w14_a_model_may_list_show_propose_and_ask_and_nothing_else(tmp_path:
 def test_rb_w14_in_plan_mode_a_model_writes_nothing(tmp_path: Path) -> None:
     memory = memory_of(tmp_path)
 
-    refused = memory_command(memory, "add Plans are fine.", "model", mode="plan")
+    refuse = memory_command(memory, "add Plans are fine.", "model", mode="plan")
     listed = memory_command(memory, "list", "model", mode="plan")
 
-    assert (refused.success, refused.events, listed.success) == (False, (), True)
+    assert (refuse.success, refuse.events, listed.success) == (False, (), True)
     assert not (tmp_path / ".backstay").exists()
     assert memory_command(memory, "add I say so.", "user", mode="plan").success
 
@@ -105,12 +105,11 @@ def test_what_a_model_was_told_is_the_fold_of_its_events(tmp_path: Path) -> None
     events = [*memory.at_start().events, *(event for answer in answers for event in answer.events)]
     records = [Recorded(seq=n, id=str(n), at=n, by="model", event=each) for n, each in enumerate(events, 1)]
 
-    used = used_in(records)
+    used = find_used(records)
 
-    assert used.references == ("index", "topic:tea")
+    assert used == ("index", "topic:tea")
     assert events[1] == MemoryNoted(act="used", memory="topic:tea", topic="tea", origin="model t.2")
     assert memory_command(memory, "used", "model", used=used).message == "Used in this session: index, topic:tea."
-    assert fold_used(used, MemoryNoted(act="saved", memory="mem_1")) is used
 
 
 @pytest.mark.contract("RB-87")

@@ -40,7 +40,7 @@ def test_whatever_is_kept_is_one_line_and_reads_back(
 ) -> None:
     kept = clean(f"x {text}")
     origin = {name: clean(value)[:200] for name, value in (("by", by), ("session", session), ("turn", turn))}
-    memory = memory_id(session=session, turn=turn, kind=kind, topic=slug(topic), text=kept)
+    memory = memory_id(MemoryEntry(kind=kind, topic=slug(topic), text=kept, date="", session=session, turn=turn))
     entry = MemoryEntry(kind=kind, topic=slug(topic), text=kept, date="2026-11-16", id=memory, **origin)
 
     line = line_of(entry)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.memory.memory import MOST_BYTES, MOST_LINES, Window, told, window
+from backstay.memory.memory import MOST_BYTES, MOST_LINES, Window, frame_window, read_window
 from backstay.testing.clock import ObedientClock
 from tests.memory.place import DAY, memory_of, write_index
 
@@ -73,7 +73,7 @@ def test_rb_w54_the_newest_of_one_day_is_told_too(tmp_path: Path) -> None:
 
 
 def test_rb_w54_a_file_that_grew_at_its_end_is_told_from_its_end() -> None:
-    seen = window("\n".join([line(0), *(line(9, str(n)) for n in range(300))]).encode()).text.split("\n")
+    seen = read_window("\n".join([line(0), *(line(9, str(n)) for n in range(300))]).encode()).text.split("\n")
 
     assert seen == [line(9, str(n)) for n in range(299, 99, -1)]
 
@@ -81,26 +81,26 @@ def test_rb_w54_a_file_that_grew_at_its_end_is_told_from_its_end() -> None:
 def test_a_file_that_fits_is_told_as_it_is() -> None:
     text = "# Mine\n\nprose\n" + line(1) + "\n  more of it\n\n## Later\n" + line(5)
 
-    assert window(f"{text}\n\n".encode()) == Window(text, cut=False)
+    assert read_window(f"{text}\n\n".encode()) == Window(text, cut=False)
 
 
 def test_memories_are_cut_together_with_the_lines_below_them() -> None:
     old = [each for day in range(150) for each in (line(day), f"  about {day}")]
 
-    seen = window("\n".join(["# Mine", *old, "prose"]).encode()).text.split("\n")
+    seen = read_window("\n".join(["# Mine", *old, "prose"]).encode()).text.split("\n")
 
     assert seen[:3] == ["# Mine", line(149), "  about 149"]
     assert len(seen) == MOST_LINES
 
 
 def test_a_long_preface_does_not_crowd_the_memories_out() -> None:
-    seen = window("\n".join([*["preface"] * 500, line(1)]).encode())
+    seen = read_window("\n".join([*["preface"] * 500, line(1)]).encode())
 
     assert line(1) in seen.text
 
 
 def test_an_index_of_another_kind_is_cut_at_its_end() -> None:
-    seen = window("\n".join(f"- [Title {n}](topic.md)" for n in range(300)).encode())
+    seen = read_window("\n".join(f"- [Title {n}](topic.md)" for n in range(300)).encode())
 
     assert seen.text.split("\n") == [f"- [Title {n}](topic.md)" for n in range(200)]
 
@@ -109,7 +109,7 @@ def test_an_index_of_another_kind_is_cut_at_its_end() -> None:
     content=st.binary(max_size=400) | st.text(alphabet="<>/project-memory! \n\u2028\r", max_size=200).map(str.encode)
 )
 def test_no_text_can_end_the_frame(content: bytes) -> None:
-    text = told(window(content), trusted=False, where="x")
+    text = frame_window(read_window(content), trusted=False, where="x")
 
     assert len(re.findall(r"<\s*/?\s*project-memory", text)) in (0, 2)
     assert not text or text.endswith("\n</project-memory>")
@@ -117,9 +117,9 @@ def test_no_text_can_end_the_frame(content: bytes) -> None:
 
 @given(text=st.text(max_size=100))
 def test_no_added_text_can_break_out_of_its_line(text: str) -> None:
-    added = window(f"- [2026-01-01] (user/x) {' '.join(text.split())}".encode("utf-8", "replace"))
+    added = read_window(f"- [2026-01-01] (user/x) {' '.join(text.split())}".encode("utf-8", "replace"))
 
-    inside = told(added, trusted=True, where="x").split("<project-memory>")[1].removesuffix("</project-memory>")
+    inside = frame_window(added, trusted=True, where="x").split("<project-memory>")[1].removesuffix("</project-memory>")
     assert re.search(r"<\s*/?\s*project-memory", inside) is None
     assert len(inside.strip().splitlines()) <= 1
 

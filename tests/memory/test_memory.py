@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.memory.entry import MemoryEntry, entry_of, line_of, memory_id
+from backstay.memory.entry import Candidate, MemoryEntry, Pending, encode_proposals, entry_of, line_of, memory_id
 from backstay.memory.memory import Memory
-from backstay.memory.proposals import Candidate, Pending, written
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By
@@ -250,7 +249,7 @@ def test_a_model_cannot_flood_the_person(tmp_path: Path) -> None:
     memory.add("The first.", by="model")
     many = tuple(
         Candidate(
-            id=memory_id(session="", turn="", kind="user", topic="x", text=f"Fact {n}."),
+            id=memory_id(MemoryEntry(kind="user", topic="x", text=f"Fact {n}.", date="")),
             kind="user",
             topic="x",
             text=f"Fact {n}.",
@@ -258,7 +257,7 @@ def test_a_model_cannot_flood_the_person(tmp_path: Path) -> None:
         )
         for n in range(199)
     )
-    (memory.path / "pending.json").write_bytes(written(Pending(candidates=many)))
+    (memory.path / "pending.json").write_bytes(encode_proposals(Pending(candidates=many)))
 
     answers = [memory.add(text, by="model") for text in ("The last.", "One too many.")]
 

@@ -88,10 +88,10 @@ async def memory(call: CommandCall) -> CommandResult:
             message="This session has no memory: it has no project, or memory is switched off.", success=False
         )
     from backstay.memory.command import memory_command  # noqa: PLC0415 - few sessions ask
-    from backstay.memory.memory import used_in  # noqa: PLC0415 - likewise
+    from backstay.memory.memory import find_used  # noqa: PLC0415 - likewise
 
     session = call.session
-    used = used_in(await session.events())
+    used = find_used(await session.events())
     answer = await call.kit.remember(memory_command, call.args, call.by, mode=session.permission_mode, used=used)
     await session.note(*(Draft(event=event, by=call.by) for event in answer.events))
     data: dict[str, object] = msgspec.to_builtins(answer.data)

@@ -1,14 +1,14 @@
 """Layer 6: everything that a session is told before anybody speaks, in named and bounded parts.
 
-place = find_place(cwd, trusted=True, mode="default", skills=(Listed(name="pdf", description="Read PDF files."),))
-instructions = await anyio.to_thread.run_sync(gather, place)
+inputs = find_inputs(cwd, trusted=True, mode="default", skills=(Listed(name="pdf", description="Read PDF files."),))
+instructions = await anyio.to_thread.run_sync(gather, inputs)
 instructions.text                  # as it is sent, the same bytes for the same files
 instructions.event("start")        # to be recorded, with the text as a blob
 if instructions.stale(): ...       # between turns: gather again, and compare `sha256`
 """
 
 from backstay.instructions.build import Instructions, Why, gather
-from backstay.instructions.inputs import InstructionInputs, Listed, find_place, settled_place
+from backstay.instructions.inputs import InstructionInputs, Listed, find_inputs
 from backstay.instructions.parts import KINDS, Part, PartKind
 from backstay.instructions.tasks import update_task_file
 
@@ -20,8 +20,7 @@ __all__ = (
     "Part",
     "PartKind",
     "Why",
-    "find_place",
+    "find_inputs",
     "gather",
-    "settled_place",
     "update_task_file",
 )

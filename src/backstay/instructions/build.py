@@ -29,7 +29,7 @@ from backstay.instructions.parts import (
     Fitted,
     Part,
     PartKind,
-    clipped,
+    clip_bytes,
     fit_files,
     fit_text,
     listing,
@@ -37,7 +37,7 @@ from backstay.instructions.parts import (
 )
 from backstay.instructions.repository import branch_of, detect
 from backstay.instructions.safe_reader import FileReading, TextFile
-from backstay.instructions.tasks import find_tasks, in_order, told
+from backstay.instructions.tasks import find_tasks, frame_tasks, sort_tasks
 from backstay.logic.state.content import digest
 from backstay.logic.text import attribute, defuse, frame, one_line
 from backstay.system.files import Stamp, has_changed
@@ -51,7 +51,7 @@ _HEADINGS: Final = ("compact instructions", "compact instruction", "compaction i
 def compact_instructions(files: Iterable[TextFile]) -> str:
     """What summaries are to keep, as the notes say it; empty when they say nothing."""
     found = [words for file in files for words in sections(file.text, _HEADINGS) if words]
-    return clipped("\n\n".join(dict.fromkeys(found)), LIMIT)
+    return clip_bytes("\n\n".join(dict.fromkeys(found)), LIMIT)
 
 
 Why = Literal["start", "changed", "compacted", "resumed", "asked"]
@@ -100,61 +100,63 @@ class Instructions(Struct, frozen=True, kw_only=True, dict=True):
         """The event that records them; `text` goes with it as a blob."""
         return InstructionsRead(
             sha256=self.sha256,
-            parts=tuple(part.recorded(digest(part.text.encode())) for part in self.parts),
+            parts=tuple(part.record(digest(part.text.encode())) for part in self.parts),
             why=why,
             problems=self.problems[:_MOST_TOLD],
         )
 
 
-def gather(place: InstructionInputs) -> Instructions:
+def gather(inputs: InstructionInputs) -> Instructions:
     """Put the instructions for `place` together. It reads files and never fails: what cannot be used is among the problems.
 
     Call it in a thread. For the same place and files it gives the same bytes.
     """
-    reading = FileReading(place)
-    made = {
-        "base": _made(BASE if place.system_prompt is None else place.system_prompt),
-        "append": _made(place.append),
+    reading = FileReading(inputs)
+    fitted = {
+        "base": Fitted(text=(BASE if inputs.system_prompt is None else inputs.system_prompt).strip()),
+        "append": Fitted(text=inputs.append.strip()),
     }
     summaries = ""
-    if place.system_prompt is None:
-        branch = branch_of(place.paths.repository) if place.paths.repository else ""
-        made["permission-mode"] = _made(MODES[place.mode])
-        made["working-directory"] = _made("\n".join(_where(place, branch)))
-        if not place.bare:
-            summaries = _from_files(reading, made, branch)
-            made |= _lists(place)
-    parts = tuple(_bounded(made, place))
+    if inputs.system_prompt is None:
+        branch = branch_of(inputs.paths.repository) if inputs.paths.repository else ""
+        fitted["permission-mode"] = Fitted(text=MODES[inputs.mode])
+        fitted["working-directory"] = Fitted(text="\n".join(_where(inputs, branch)))
+        if not inputs.bare:
+            summaries = _from_files(reading, fitted, branch)
+            fitted |= _lists(inputs)
+    parts = tuple(_bound(fitted, inputs))
     for part in parts:
         if part.cut and part.name in _TOLD_WHEN_CUT:
-            reading.complain(f"{part.name}: There is more than the {part.limit:,} bytes of this part; the rest is cut.")
+            reading.add_problem(
+                f"{part.name}: There is more than the {part.limit:,} bytes of this part; the rest is cut."
+            )
     return Instructions(
         parts=parts, compact_instructions=summaries, files=reading.stamps, problems=tuple(reading.problems)
     )
 
 
-def _from_files(reading: FileReading, made: dict[str, Fitted], branch: str) -> str:
+def _from_files(reading: FileReading, fitted: dict[str, Fitted], branch: str) -> str:
     """Add the parts that come from files; return what the notes say about summaries."""
-    place = reading.place
+    inputs = reading.inputs
     own = person_notes(reading)  # first: a file that is both the person's and the project's is the person's
     agents, notes = agent_notes(reading), project_notes(reading)
-    strangers = not place.trusted
-    limit = place.part_limit
-    made["person"] = _files(own, limit, PERSON, strangers=False)
-    made["agent-instructions"] = _files(agents, limit, FOLLOW, strangers=strangers)
-    made["project-notes"] = _files(notes, limit, NOTES, strangers=strangers)
-    made["memory"] = _memory(place)
-    made["tasks"] = _tasks(reading, branch)
-    made["project"] = _made("\n".join(_project(reading)))
-    made["language"] = _made(_language(reading))
+    strangers = not inputs.trusted
+    limit = inputs.part_limit
+    fitted["person"] = _files(own, limit, PERSON, strangers=False)
+    fitted["agent-instructions"] = _files(agents, limit, FOLLOW, strangers=strangers)
+    fitted["project-notes"] = _files(notes, limit, NOTES, strangers=strangers)
+    fitted["memory"] = _memory(inputs)
+    fitted["tasks"] = _tasks(reading, branch)
+    fitted["project"] = Fitted(text="\n".join(_project(reading)))
+    fitted["language"] = Fitted(text=_language(reading))
     return compact_instructions((*(() if strangers else (*agents.files, *notes.files)), *own.files))
 
 
 def _files(notes: Notes, limit: int, ahead: str, *, strangers: bool) -> Fitted:
     files = [file for file in notes.files if file.text.strip()]
     if not files and not notes.scoped:
-        return _made("")
-    listed = "\n".join(f"- {_word(file)}: {_word(patterns)}" for file, patterns in notes.scoped)
+        return Fitted()
+    listed = "\n".join(f"- {_shorten(file)}: {_shorten(patterns)}" for file, patterns in notes.scoped)
     scoped = fit_text(listed, limit // 4).text
     if not scoped:
         after = ""
@@ -165,36 +167,37 @@ def _files(notes: Notes, limit: int, ahead: str, *, strangers: bool) -> Fitted:
     return fit_files(files, limit, strangers=strangers, ahead=STRANGERS if strangers else ahead, after=after)
 
 
-def _memory(place: InstructionInputs) -> Fitted:
-    if not place.memory.strip():
-        return _made("")
-    words = MEMORY if place.trusted else STRANGERS
-    kept = fit_text(defuse(place.memory.strip()), KIND["memory"].limit - len(words.encode()) - 100)
+def _memory(inputs: InstructionInputs) -> Fitted:
+    if not inputs.memory.strip():
+        return Fitted()
+    words = MEMORY if inputs.trusted else STRANGERS
+    kept = fit_text(defuse(inputs.memory.strip()), KIND["memory"].limit - len(words.encode()) - 100)
     text = f"{words}\n{frame('project-memory', kept.text)}"
-    return Fitted(text=text, cut=kept.cut, sources=(place.memory_source,) if place.memory_source else ())
+    return Fitted(text=text, cut=kept.cut, sources=(inputs.memory_source,) if inputs.memory_source else ())
 
 
 def _tasks(reading: FileReading, branch: str) -> Fitted:
-    place = reading.place
-    tasks = in_order(find_tasks(reading), branch) if place.task_context and place.task_folder else ()
+    inputs = reading.inputs
+    tasks = sort_tasks(find_tasks(reading), branch) if inputs.task_context and inputs.task_folder else ()
     if not tasks:
-        return _made("")
-    text, cut = told(tasks, branch, KIND["tasks"].limit - len(STRANGERS) - 1)
-    if not place.trusted:
+        return Fitted()
+    text, cut = frame_tasks(tasks, branch, KIND["tasks"].limit - len(STRANGERS) - 1)
+    if not inputs.trusted:
         text = f"{STRANGERS}\n{text}"
-    return Fitted(text=text, cut=cut, sources=(str(place.paths.root / place.task_folder),))
+    return Fitted(text=text, cut=cut, sources=(str(inputs.paths.root / inputs.task_folder),))
 
 
-def _where(place: InstructionInputs, branch: str) -> Iterator[str]:
-    yield f"Working folder: {_word(str(place.paths.cwd))}"
-    if place.paths.repository is None:
+def _where(inputs: InstructionInputs, branch: str) -> Iterator[str]:
+    yield f"Working folder: {_shorten(str(inputs.paths.cwd))}"
+    if inputs.paths.repository is None:
         yield "It belongs to no repository."
     else:
-        yield f"Repository: {_word(str(place.paths.repository))}{f', branch {_word(branch)} when this was written' if branch else ''}"
-    if place.folders:
-        yield f"Other folders that you may work in: {', '.join(_word(str(each)) for each in place.folders[:20])}"
-    about = (("System", place.system), ("Date", place.date), ("Model", place.model))
-    yield from (f"{name}: {_word(value)}" for name, value in about if value)
+        where = f", branch {_shorten(branch)} when this was written" if branch else ""
+        yield f"Repository: {_shorten(str(inputs.paths.repository))}{where}"
+    if inputs.folders:
+        yield f"Other folders that you may work in: {', '.join(_shorten(str(each)) for each in inputs.folders[:20])}"
+    about = (("System", inputs.system), ("Date", inputs.date), ("Model", inputs.model))
+    yield from (f"{name}: {_shorten(value)}" for name, value in about if value)
 
 
 def _project(reading: FileReading) -> Iterator[str]:
@@ -214,38 +217,33 @@ def _project(reading: FileReading) -> Iterator[str]:
 
 def _language(reading: FileReading) -> str:
     """The language as a few plain words: a project's settings may name one, and nothing else."""
-    words = " ".join(reading.place.language.split())
+    words = " ".join(reading.inputs.language.split())
     if not words:
         return ""
     if not _LANGUAGE.fullmatch(words):
-        reading.complain(f"language: {words[:60]!r} is left out: it does not look like a language.")
+        reading.add_problem(f"language: {words[:60]!r} is left out: it does not look like a language.")
         return ""
     return LANGUAGE.format(words)
 
 
-def _lists(place: InstructionInputs) -> dict[str, Fitted]:
-    limit = listing_limit(place.window)
-    made = {}
-    for name, entries in (("skills", place.skills), ("agents", place.agents), ("commands", place.commands)):
+def _lists(inputs: InstructionInputs) -> dict[str, Fitted]:
+    limit = listing_limit(inputs.window)
+    fitted = {}
+    for name, entries in (("skills", inputs.skills), ("agents", inputs.agents), ("commands", inputs.commands)):
         text, cut = listing(entries, limit - len(LISTS[name]) - 1)
-        made[name] = Fitted(text=f"{LISTS[name]}\n{text}" if text else "", cut=cut)
-    return made
+        fitted[name] = Fitted(text=f"{LISTS[name]}\n{text}" if text else "", cut=cut)
+    return fitted
 
 
-def _made(text: str) -> Fitted:
-    """A part that comes from no file."""
-    return Fitted(text=text.strip(), cut=False)
-
-
-def _bounded(made: Mapping[str, Fitted], place: InstructionInputs) -> Iterator[Part]:
+def _bound(fitted: Mapping[str, Fitted], inputs: InstructionInputs) -> Iterator[Part]:
     """The parts in their order, each within its limit and all within theirs."""
     around = {kind.name: len(kind.title) + 6 + len(_SEPARATOR) for kind in KINDS}
-    saved = min(TOTAL_LIMIT // 4, len(made["append"].text.encode()) + around["append"])
+    saved = min(TOTAL_LIMIT // 4, len(fitted["append"].text.encode()) + around["append"])
     left = TOTAL_LIMIT - saved
     for kind in KINDS:
         if kind.name == "append":  # the person's own words, at the end: what the others took does not make them shorter
             left += saved
-        found, limit = made.get(kind.name, _made("")), _limit(kind, place)
+        found, limit = fitted.get(kind.name, Fitted()), _limit(kind, inputs)
         room = min(limit, left - around[kind.name])
         if not found.text.strip() or room <= _LEAST:
             continue
@@ -261,12 +259,12 @@ def _bounded(made: Mapping[str, Fitted], place: InstructionInputs) -> Iterator[P
         )
 
 
-def _limit(kind: PartKind, place: InstructionInputs) -> int:
+def _limit(kind: PartKind, inputs: InstructionInputs) -> int:
     if kind.name in LISTS:
-        return listing_limit(place.window)
-    return place.part_limit if kind.name in _OF_FILES else kind.limit
+        return listing_limit(inputs.window)
+    return inputs.part_limit if kind.name in _OF_FILES else kind.limit
 
 
-def _word(text: str, longest: int = 500) -> str:
+def _shorten(text: str, longest: int = 500) -> str:
     """A short text that stays on its line and within its tags."""
     return attribute(one_line(text, longest))

@@ -15,7 +15,7 @@ from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
 
 if TYPE_CHECKING:
-    from backstay.config.layers import Layered
+    pass
 
 KIB: Final = 1024
 PART_LIMIT: Final = 40 * KIB
@@ -84,7 +84,7 @@ class InstructionInputs(Struct, frozen=True, kw_only=True, dict=True):
             return above[: above.index(self.paths.home)][::-1]
         return (self.paths.cwd,)
 
-    def shown(self, path: Path | str) -> str:
+    def display(self, path: Path | str) -> str:
         """A path as people write it here: below the project's root, below the home folder, or whole."""
         text = os.fspath(path).encode("utf-8", "replace").decode()
         for folder, prefix in ((self.paths.root, ""), (self.paths.home, "~/")):
@@ -93,7 +93,7 @@ class InstructionInputs(Struct, frozen=True, kw_only=True, dict=True):
         return text
 
 
-def find_place(
+def find_inputs(
     cwd: str | Path | ProjectPaths,
     *,
     trusted: bool,
@@ -113,24 +113,3 @@ def find_place(
 def denials_of(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """What denies some files, or asks before: nobody can be asked for a note. A rule about a whole tool says nothing of files."""
     return tuple(replace(rule, decision="deny") for rule in rules if rule.decision != "allow" and rule.pattern)
-
-
-def settled_place(
-    cwd: str | Path | ProjectPaths,
-    layers: "Layered",
-    *,
-    environment: Mapping[str, str] = os.environ,
-    **known: Any,  # Any: as above
-) -> InstructionInputs:
-    """Find the place of a session with what the settings files say: trust, folders, mode, language and tasks. `known` goes before them."""
-    said = layers.settings
-    found = {
-        "trusted": layers.trust.trusted,
-        "denials": denials_of(layers.rules),
-        "folders": layers.folders,
-        "mode": layers.mode or "default",
-        "language": said.language,
-        "task_context": said.task_context.enabled,
-        "task_folder": said.task_context.dir or TASK_FOLDER,
-    }
-    return find_place(cwd, environment=environment, **{**found, **known})

@@ -87,7 +87,7 @@ def front(text: str) -> tuple[dict[str, tuple[str, ...]], str, bool]:
             key = named[1]
             found[key] = _values(named[2] or "")
         elif key and (item := _ITEM.fullmatch(line.rstrip())):
-            found[key] = (*found[key], *filter(None, (_unquoted(item[1]),)))
+            found[key] = (*found[key], *filter(None, (_strip_quotes(item[1]),)))
     return {}, text, False
 
 
@@ -113,8 +113,8 @@ def _without_spans(line: str) -> str:
 def _values(text: str) -> tuple[str, ...]:
     text = text[:LONGEST_LINE].strip()
     if text.startswith("[") and "]" in text:
-        return tuple(filter(None, map(_unquoted, _split(text[1 : text.rindex("]")]))))
-    return tuple(filter(None, (_unquoted(text),)))
+        return tuple(filter(None, map(_strip_quotes, _split(text[1 : text.rindex("]")]))))
+    return tuple(filter(None, (_strip_quotes(text),)))
 
 
 def _split(text: str) -> list[str]:
@@ -122,7 +122,7 @@ def _split(text: str) -> list[str]:
     return [piece[0] for piece in re.finditer(r"(?:\"[^\"]*\"|'[^']*'|\{[^}]*\}|[^,])+", text)]
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         return text[1:-1]
@@ -166,14 +166,16 @@ def _imports(
     yield file
     for count, mention in enumerate(mentions(file.text, file.skipped)):
         if count == MOST_MENTIONS:
-            reading.complain(f"{file.shown}:{mention.line}: Only the first {MOST_MENTIONS} words with @ are looked up.")
+            reading.add_problem(
+                f"{file.shown}:{mention.line}: Only the first {MOST_MENTIONS} words with @ are looked up."
+            )
             return
-        path = _path(reading, file, mention, roots)
+        path = _find_mentioned(reading, file, mention, roots)
         if path is None or _is_circle(reading, path, mention, chain) or reading.was_read(path):
             continue
         where = f"{file.shown}:{mention.line}"
         if len(chain) > DEEPEST:
-            reading.complain(
+            reading.add_problem(
                 f"{where}: '@{mention.word}' is left out: files may name one another {DEEPEST} deep at most."
             )
             continue
@@ -182,27 +184,27 @@ def _imports(
             yield from _imports(reading, found, roots, (*chain, found))
 
 
-def _path(reading: FileReading, file: TextFile, mention: Mention, roots: Sequence[Path]) -> Path | None:
+def _find_mentioned(reading: FileReading, file: TextFile, mention: Mention, roots: Sequence[Path]) -> Path | None:
     """The file that a mention means; None when it means none. Nothing outside of `roots` is even looked at."""
     for word in dict.fromkeys((mention.word, mention.word.rstrip(_PUNCTUATION))):
         if not word or len(word) > LONGEST or "\0" in word:
             continue
-        path = _written(reading, file, word)
+        path = _resolve(reading, file, word)
         if not _is_below(path, roots):
             _complain_outside(reading, file, mention)
             return None
-        found = reading.look(path)
+        found = reading.stat(path)
         if found is not None and not stat.S_ISDIR(found.st_mode):
             return path
     if mention.word.rstrip(_PUNCTUATION).endswith(".md"):
-        reading.complain(f"{file.shown}:{mention.line}: '@{mention.word[:LONGEST]}' is not there.")
+        reading.add_problem(f"{file.shown}:{mention.line}: '@{mention.word[:LONGEST]}' is not there.")
     return None
 
 
-def _written(reading: FileReading, file: TextFile, word: str) -> Path:
+def _resolve(reading: FileReading, file: TextFile, word: str) -> Path:
     """Where a word leads as it is written: from the home folder, from the root, or from the folder of the file it stands in."""
     if word.startswith("~/"):
-        return Path(os.path.normpath(reading.place.paths.home / word[2:]))
+        return Path(os.path.normpath(reading.inputs.paths.home / word[2:]))
     return Path(os.path.normpath(file.path.parent / word))
 
 
@@ -214,7 +216,7 @@ def _complain_outside(reading: FileReading, file: TextFile, mention: Mention) ->
     word = mention.word[:LONGEST]
     top = word.split("/")[1] if word.startswith("/") else ""  # `@/components/button` is a name that some bundlers know
     if word.startswith(_SURELY) or word.endswith(".md") or (top and os.path.lexists(f"/{top}")):
-        reading.complain(f"{file.shown}:{mention.line}: '@{word}' is left out: it leads outside of the project.")
+        reading.add_problem(f"{file.shown}:{mention.line}: '@{word}' is left out: it leads outside of the project.")
 
 
 def _is_circle(reading: FileReading, path: Path, mention: Mention, chain: tuple[TextFile, ...]) -> bool:
@@ -223,7 +225,7 @@ def _is_circle(reading: FileReading, path: Path, mention: Mention, chain: tuple[
     if real not in names:
         return False
     circle = [each.shown for each in chain[names.index(real) :]]
-    reading.complain(
+    reading.add_problem(
         f"{chain[-1].shown}:{mention.line}: '@{mention.word}' goes round in a circle: {' -> '.join((*circle, circle[0]))}."
     )
     return True

@@ -1,16 +1,24 @@
 """The notes of a project and of a person: which files they are, in which order, and what of them is said when."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from backstay.instructions.base_prompt import STRANGERS, SUBFOLDER
+from backstay.instructions.inputs import KIB, InstructionInputs
 from backstay.instructions.markdown import front, with_imports
+from backstay.instructions.parts import fit_files
 from backstay.instructions.safe_reader import FileReading, TextFile
+from backstay.logic.state.content import digest
+from backstay.logic.state.session_state import State
+from backstay.vocab.events.instructions import NotesShown
 
 AGENTS: Final = "AGENTS.md"
 OVERRIDE: Final = "AGENTS.override.md"
@@ -33,21 +41,23 @@ class Notes(Struct, frozen=True, kw_only=True):
 
 def person_notes(reading: FileReading) -> Notes:
     """What the person tells every session. It may name files of the person's own configuration."""
-    place = reading.place
-    roots = (place.paths.config, place.paths.claude)
-    files = list(_taken(reading, (place.paths.config / AGENTS, place.paths.claude / CLAUDE), None, roots))
-    rules = _rules(reading, place.paths.claude / "rules", None, roots)
+    inputs = reading.inputs
+    roots = (inputs.paths.config, inputs.paths.claude)
+    files = list(_read_files(reading, (inputs.paths.config / AGENTS, inputs.paths.claude / CLAUDE), None, roots))
+    rules = _rules(reading, inputs.paths.claude / "rules", None, roots)
     return Notes(files=(*files, *rules.files), scoped=rules.scoped)
 
 
 def agent_notes(reading: FileReading, folders: Sequence[Path] | None = None) -> Notes:
     """What the project tells every agent, the root's first; or what `folders` do."""
     found: list[TextFile] = []
-    for folder in reading.place.walk if folders is None else folders:
+    for folder in reading.inputs.walk if folders is None else folders:
         roots = _roots(reading, folder)
-        override = tuple(_taken(reading, (folder / OVERRIDE,), roots, roots))
-        reading.look(folder / AGENTS)
-        found += override if any(each.text for each in override) else _taken(reading, (folder / AGENTS,), roots, roots)
+        override = tuple(_read_files(reading, (folder / OVERRIDE,), roots, roots))
+        reading.stat(folder / AGENTS)
+        found += (
+            override if any(each.text for each in override) else _read_files(reading, (folder / AGENTS,), roots, roots)
+        )
     return Notes(files=tuple(found))
 
 
@@ -55,17 +65,17 @@ def project_notes(reading: FileReading, folders: Sequence[Path] | None = None) -
     """The project's notes and rules, the root's first; or those of `folders`."""
     found: list[TextFile] = []
     scoped: list[tuple[str, str]] = []
-    for folder in reading.place.walk if folders is None else folders:
+    for folder in reading.inputs.walk if folders is None else folders:
         roots = _roots(reading, folder)
-        found += _taken(reading, (folder / CLAUDE, folder / ".claude" / CLAUDE), roots, roots)
+        found += _read_files(reading, (folder / CLAUDE, folder / ".claude" / CLAUDE), roots, roots)
         rules = _rules(reading, folder / RULES, roots, roots)
         found += rules.files
         scoped += rules.scoped
-        found += _taken(reading, (folder / LOCAL,), roots, roots)
+        found += _read_files(reading, (folder / LOCAL,), roots, roots)
     return Notes(files=tuple(found), scoped=tuple(scoped))
 
 
-def _taken(
+def _read_files(
     reading: FileReading, paths: Sequence[Path], into: Sequence[Path] | None, roots: Sequence[Path]
 ) -> Iterator[TextFile]:
     """The files that are there, each followed by what it names. A file may be a link `into` some folders; what it names lies in `roots`."""
@@ -77,14 +87,14 @@ def _taken(
 
 def _roots(reading: FileReading, folder: Path) -> tuple[Path, ...]:
     """Where the notes of a folder may lead: the project, or the folder alone where there is none; and what was added, if it is trusted."""
-    place = reading.place
-    return (place.paths.repository or folder, *(place.folders if place.trusted else ()))
+    inputs = reading.inputs
+    return (inputs.paths.repository or folder, *(inputs.folders if inputs.trusted else ()))
 
 
 def _rules(reading: FileReading, folder: Path, into: Sequence[Path] | None, roots: Sequence[Path]) -> Notes:
     """The rules of a folder: those for all files as text, the others by their patterns."""
-    if into is not None and not reading.inside(os.path.realpath(folder), into):
-        reading.complain(f"{reading.place.shown(folder)}: It leads outside of the project and is left out.")
+    if into is not None and not reading.is_inside(os.path.realpath(folder), into):
+        reading.add_problem(f"{reading.inputs.display(folder)}: It leads outside of the project and is left out.")
         return Notes(files=())
     found: list[TextFile] = []
     scoped: list[tuple[str, str]] = []
@@ -94,7 +104,7 @@ def _rules(reading: FileReading, folder: Path, into: Sequence[Path] | None, root
             continue
         keys, text, closed = front(rule.text)
         if not closed:
-            reading.complain(f"{rule.shown}:1: The lines after '---' are not closed by another; all of it is text.")
+            reading.add_problem(f"{rule.shown}:1: The lines after '---' are not closed by another; all of it is text.")
         patterns = ", ".join((*keys.get("paths", ()), *keys.get("globs", ())))
         if patterns:
             scoped.append((rule.shown, " ".join(patterns.split())[:_LONGEST_PATTERNS]))
@@ -105,9 +115,111 @@ def _rules(reading: FileReading, folder: Path, into: Sequence[Path] | None, root
 
 
 def _rule_paths(reading: FileReading, folder: Path, deeper: int) -> Iterator[Path]:
-    for entry in reading.listed(folder, MOST_RULES):
+    for entry in reading.list_entries(folder, MOST_RULES):
         if entry.is_dir(follow_symlinks=False):
             if deeper > 1:
                 yield from _rule_paths(reading, folder / entry.name, deeper - 1)
         elif entry.name.endswith(".md"):
             yield folder / entry.name
+
+
+LIMIT: Final = 16 * KIB
+"""Bytes of notes that one result brings along."""
+DEEPEST: Final = 16
+"""Folders between the project's root and a file whose notes are looked for."""
+FOREIGN: Final = frozenset(
+    (".git", "node_modules", "bower_components", "site-packages", ".venv", "venv", "vendor", "third_party")
+)
+"""Folders of what others wrote: their notes are not the project's."""
+
+
+class SubfolderNotes:
+    """What the folders of files tell whoever works there, as far as the conversation does not have it."""
+
+    def __init__(self, inputs: Callable[[], InstructionInputs], state: State, report: Callable[[str], None]) -> None:
+        """`report` takes what was left out, with file and line."""
+        self._report = report
+        self._inputs = inputs
+        self._state = state
+        self._being_told: dict[str, tuple[str, str]] = {}
+        """By file: what is being told, and by which call. Calls that run together do not tell it twice."""
+        self._unread: frozenset[str] = frozenset()
+        """Folders of files whose notes are being read, or took too long."""
+
+    async def find(self, paths: Sequence[str], call: str) -> tuple[str, tuple[NotesShown, ...]]:
+        """The notes of the folders of `paths` that are news, framed, and the events that say so."""
+        inputs = self._inputs()
+        if inputs.bare or inputs.system_prompt is not None:
+            return "", ()
+        news = [each for each in await self._read(inputs, paths) if self._is_news(each, call)]
+        if not news:
+            return "", ()
+        ahead = SUBFOLDER if inputs.trusted else STRANGERS
+        fitted = fit_files(news, LIMIT, strangers=not inputs.trusted, ahead=ahead)
+        had_room = [each for each in news if str(each.path) in fitted.sources]
+        shown = tuple(NotesShown(path=each.shown, sha256=_digest(each), call=call) for each in had_room)
+        self._being_told |= {each.path: (each.sha256, call) for each in shown}
+        return f"\n\n{fitted.text}", shown
+
+    async def _read(self, inputs: InstructionInputs, paths: Sequence[str]) -> list[TextFile]:
+        """The notes; none of folders that are being read, or whose reading took too long."""
+        folders = frozenset(map(os.path.dirname, paths)) - self._unread
+        self._unread |= folders
+        done = False
+        try:
+            wanted = [path for path in paths if os.path.dirname(path) in folders]
+            found, problems = await anyio.to_thread.run_sync(
+                partial(read_notes, inputs, wanted), abandon_on_cancel=True
+            )
+            done = True
+        finally:
+            if not done:
+                self._report(f"The notes for {', '.join(sorted(folders))} take too long to read and are left out.")
+        self._unread -= folders
+        for words in problems:
+            self._report(words)
+        return found
+
+    def _is_news(self, file: TextFile, call: str) -> bool:
+        known = _digest(file)
+        if self._state.notes.get(file.shown) == known:
+            return False
+        telling, by = self._being_told.get(file.shown, ("", ""))
+        return telling != known or by == call or all(by != each.id for each in self._state.progress.calls)
+
+
+def read_notes(inputs: InstructionInputs, paths: Sequence[str]) -> tuple[list[TextFile], list[str]]:
+    """The notes of the folders of `paths` that the instructions do not have, outermost first, and what was left out. Blocks on files."""
+    folders = sorted({folder for path in paths for folder in _folders(inputs, path)}, key=lambda each: each.parts)
+    if not folders:
+        return [], []
+    reading = FileReading(inputs)
+    found = [
+        file
+        for folder in folders
+        for notes in (agent_notes(reading, (folder,)), project_notes(reading, (folder,)))
+        for file in notes.files
+    ]
+    own = set(paths)
+    return [each for each in found if each.text.strip() and os.path.realpath(each.path) not in own], reading.problems
+
+
+def _folders(inputs: InstructionInputs, path: str) -> Iterator[Path]:
+    """The folders from below the root down to that of `path`, which has no links; none of those whose notes hold from the start."""
+    root = os.path.realpath(inputs.paths.root)
+    if not path.startswith(f"{root.rstrip('/')}/"):
+        return
+    names = Path(path[len(root) :].lstrip("/")).parent.parts
+    if FOREIGN.intersection(names):
+        return
+    known = set(map(os.path.realpath, inputs.walk))
+    for depth in range(1, min(len(names), DEEPEST) + 1):
+        folder = inputs.paths.root.joinpath(*names[:depth])
+        if os.path.lexists(folder / ".git"):  # another repository begins here, perhaps a stranger's
+            return
+        if os.path.realpath(folder) not in known:
+            yield folder
+
+
+def _digest(file: TextFile) -> str:
+    return digest(file.text.encode())

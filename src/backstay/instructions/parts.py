@@ -159,7 +159,7 @@ class Part(Struct, frozen=True, kw_only=True):
         """The text under its heading."""
         return f"## {self.title}\n\n{self.text}" if self.title else self.text
 
-    def recorded(self, sha256: str) -> InstructionPart:
+    def record(self, sha256: str) -> InstructionPart:
         """The part as an event names it."""
         return InstructionPart(name=self.name, sources=self.sources, sha256=sha256, size=self.size, cut=self.cut)
 
@@ -188,7 +188,7 @@ def listing(entries: Sequence[Listed], limit: int) -> tuple[str, bool]:
     kept: list[str] = []
     cut = False
     for entry, name, size in zip(entries, names, sizes, strict=True):
-        line, shortened = _described(name, entry)
+        line, shortened = _describe(name, entry)
         rest -= size
         room -= len(line.encode()) + 1
         if room < min(
@@ -200,10 +200,10 @@ def listing(entries: Sequence[Listed], limit: int) -> tuple[str, bool]:
         cut = cut or shortened
     if len(kept) == len(entries):
         return "\n".join(kept), cut
-    return "\n".join((*kept, _named(names[len(kept) :], room))), True
+    return "\n".join((*kept, _list_names(names[len(kept) :], room))), True
 
 
-def _named(names: Sequence[str], room: int) -> str:
+def _list_names(names: Sequence[str], room: int) -> str:
     shown = 0
     while shown < len(names) and (room := room - len(names[shown].encode()) - 2) >= 0:
         shown += 1
@@ -211,7 +211,7 @@ def _named(names: Sequence[str], room: int) -> str:
     return f"{_REST}{', '.join(names[:shown])}{more}."
 
 
-def _described(name: str, entry: Listed) -> tuple[str, bool]:
+def _describe(name: str, entry: Listed) -> tuple[str, bool]:
     about = _line(entry.description, LONGEST)
     return (f"- {name}: {about}" if about else f"- {name}"), about.endswith("…") and len(entry.description) > LONGEST
 
@@ -230,10 +230,10 @@ _NAMES: Final = 400
 
 
 class Fitted(Struct, frozen=True, kw_only=True):
-    """A text that keeps its limit."""
+    """A text within its limit."""
 
-    text: str
-    cut: bool
+    text: str = ""
+    cut: bool = False
     sources: tuple[str, ...] = ()
 
 
@@ -253,7 +253,7 @@ def fit_files(files: Sequence[TextFile], limit: int, *, strangers: bool, ahead: 
         text = texts[index]
         if shares[index] < _size(text) or files[index].cut:
             cut = True
-            text = clipped(text, shares[index]) + _CUT.format(f"{files[index].size:,}")
+            text = clip_bytes(text, shares[index]) + _CUT.format(f"{files[index].size:,}")
         pieces.append(f"{blocks[index][0]}{text}{blocks[index][1]}")
     if shown < len(files):
         pieces.append(_names([file.shown for file in files[shown:]]))
@@ -265,9 +265,9 @@ def fit_files(files: Sequence[TextFile], limit: int, *, strangers: bool, ahead: 
 def fit_text(text: str, limit: int) -> Fitted:
     """`text` within `limit` bytes."""
     if _size(text) <= limit:
-        return Fitted(text=text, cut=False)
+        return Fitted(text=text)
     mark = "\n[cut here: there is more]"
-    return Fitted(text=clipped(text, max(0, limit - len(mark))) + mark, cut=True)
+    return Fitted(text=clip_bytes(text, max(0, limit - len(mark))) + mark, cut=True)
 
 
 def fair_shares(sizes: Sequence[int], room: int) -> list[int]:
@@ -280,7 +280,7 @@ def fair_shares(sizes: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def clipped(text: str, most: int) -> str:
+def clip_bytes(text: str, most: int) -> str:
     """The first `most` bytes of a text, up to the end of a line where one is near."""
     head = text.encode()[:most].decode("utf-8", "ignore")
     if len(head) == len(text):
@@ -298,7 +298,7 @@ def _frame(file: TextFile, *, strangers: bool) -> tuple[str, str]:
 def _names(names: Sequence[str]) -> str:
     said = ", ".join(attribute(name) for name in names)
     more = f"[no room for {len(names)} more: {said}"
-    return clipped(more, _NAMES - 20) + (" ...]" if _size(more) > _NAMES - 20 else "]")
+    return clip_bytes(more, _NAMES - 20) + (" ...]" if _size(more) > _NAMES - 20 else "]")
 
 
 def _size(text: str) -> int:

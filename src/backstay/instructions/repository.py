@@ -65,7 +65,7 @@ def branch_of(root: Path) -> str:
 
 def detect(reading: FileReading) -> tuple[Project, ...]:
     """The projects of the innermost folder that holds any, from the working folder up to the root."""
-    for folder in reversed(reading.place.walk):
+    for folder in reversed(reading.inputs.walk):
         found = tuple(_in(reading, folder))
         if found:
             return found
@@ -73,8 +73,8 @@ def detect(reading: FileReading) -> tuple[Project, ...]:
 
 
 def _in(reading: FileReading, folder: Path) -> Iterator[Project]:
-    if reading.look(manifest := folder / "package.json"):
-        typed = reading.look(folder / "tsconfig.json") is not None
+    if reading.stat(manifest := folder / "package.json"):
+        typed = reading.stat(folder / "tsconfig.json") is not None
         yield Project(
             type="node",
             language="typescript" if typed else "javascript",
@@ -82,31 +82,31 @@ def _in(reading: FileReading, folder: Path) -> Iterator[Project]:
             name=_node_name(reading, manifest),
             manifest=manifest,
         )
-    if reading.look(manifest := folder / "pyproject.toml") or reading.look(manifest := folder / "setup.py"):
+    if reading.stat(manifest := folder / "pyproject.toml") or reading.stat(manifest := folder / "setup.py"):
         named = _toml_name(reading, manifest, ("project", "tool.poetry")) if manifest.suffix == ".toml" else ""
         manager = _by_lock(reading, folder, _PYTHON_LOCKS, "pip")
         yield Project(type="python", language="python", package_manager=manager, name=named, manifest=manifest)
-    if reading.look(manifest := folder / "Cargo.toml"):
+    if reading.stat(manifest := folder / "Cargo.toml"):
         named = _toml_name(reading, manifest, ("package",))
         yield Project(type="rust", language="rust", package_manager="cargo", name=named, manifest=manifest)
-    if reading.look(manifest := folder / "go.mod"):
+    if reading.stat(manifest := folder / "go.mod"):
         module = _MODULE.search(_text(reading, manifest))
         named = _plain(module[1]) if module else ""
         yield Project(type="go", language="go", package_manager="go modules", name=named, manifest=manifest)
 
 
 def _by_lock(reading: FileReading, folder: Path, locks: tuple[tuple[str, str], ...], otherwise: str) -> str:
-    return next((manager for name, manager in locks if reading.look(folder / name) is not None), otherwise)
+    return next((manager for name, manager in locks if reading.stat(folder / name) is not None), otherwise)
 
 
 def _text(reading: FileReading, path: Path) -> str:
-    place: InstructionInputs = reading.place
+    inputs: InstructionInputs = reading.inputs
     try:
-        if not reading.inside(os.path.realpath(path), (place.paths.repository or path.parent, *place.folders)):
+        if not reading.is_inside(os.path.realpath(path), (inputs.paths.repository or path.parent, *inputs.folders)):
             return ""
         return read_regular(path, _MANIFEST_LIMIT)[0].decode("utf-8", "replace")
     except OSError as exc:
-        reading.complain(f"{place.shown(path)}: It cannot be read: {(exc.strerror or '').rstrip('.')}.")
+        reading.add_problem(f"{inputs.display(path)}: It cannot be read: {(exc.strerror or '').rstrip('.')}.")
         return ""
 
 
@@ -115,10 +115,10 @@ def _node_name(reading: FileReading, path: Path) -> str:
     try:
         found = json.loads(text) if text else {}
     except json.JSONDecodeError as exc:
-        reading.complain(f"{reading.place.shown(path)}:{exc.lineno}: This is not JSON: {exc.msg}.")
+        reading.add_problem(f"{reading.inputs.display(path)}:{exc.lineno}: This is not JSON: {exc.msg}.")
         return ""
     except (RecursionError, ValueError):
-        reading.complain(f"{reading.place.shown(path)}:1: This is not JSON that can be read.")
+        reading.add_problem(f"{reading.inputs.display(path)}:1: This is not JSON that can be read.")
         return ""
     name = found.get("name") if isinstance(found, dict) else None
     return _plain(name) if isinstance(name, str) else ""

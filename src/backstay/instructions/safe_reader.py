@@ -52,8 +52,8 @@ class TextFile(Struct, frozen=True, kw_only=True):
 class FileReading:
     """One round of reading files."""
 
-    def __init__(self, place: InstructionInputs) -> None:
-        self.place = place
+    def __init__(self, inputs: InstructionInputs) -> None:
+        self.inputs = inputs
         self.stamps: dict[str, Stamp] = {}
         self.problems: list[str] = []
         self._seen: set[object] = set()
@@ -61,7 +61,7 @@ class FileReading:
         self._named: Counter[str] = Counter()
         self._real_roots: dict[str, str] = {}
 
-    def complain(self, words: str) -> None:
+    def add_problem(self, words: str) -> None:
         """Remember what was skipped and why."""
         file = words.partition(":")[0]
         if words in self.problems or len(self.problems) == MOST_PROBLEMS or self._named[file] == MOST_OF_ONE:
@@ -69,7 +69,7 @@ class FileReading:
         self._named[file] += 1
         self.problems.append(words)
 
-    def look(self, path: Path | str) -> os.stat_result | None:
+    def stat(self, path: Path | str) -> os.stat_result | None:
         """What the system says of `path`, links followed; None when it says nothing."""
         try:
             found = os.stat(path)
@@ -81,7 +81,7 @@ class FileReading:
 
     def was_read(self, path: Path | str) -> bool:
         """Whether the file at `path` was read before, under whatever name."""
-        found = self.look(path)
+        found = self.stat(path)
         return found is not None and (found.st_dev, found.st_ino) in self._seen
 
     def read(
@@ -92,24 +92,28 @@ class FileReading:
         `roots` None: it is the person's own and may lead anywhere but to secrets. `counted` False: whether it was read before does not
         matter. What was refused is a problem with the file's name.
         """
-        shown = self.place.shown(path)
-        if self._excluded(path):
+        shown = self.inputs.display(path)
+        if self._is_excluded(path):
             return None
         try:
             content, found = self._bytes(path, roots, chosen=bool(imported_by))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
-            self.complain(f"{imported_by or shown}: {shown!r} is left out: {_why(exc)}.")
+            self.add_problem(f"{imported_by or shown}: {shown!r} is left out: {_why(exc)}.")
             return None
         if counted and not self._is_first(found, path, content, imported_by):
             return None
         if b"\0" in content:
-            self.complain(f"{shown}:{content[: content.index(0)].count(10) + 1}: It is left out: it is not UTF-8 text.")
+            self.add_problem(
+                f"{shown}:{content[: content.index(0)].count(10) + 1}: It is left out: it is not UTF-8 text."
+            )
             return None
-        text = self._decoded(content[:FILE_LIMIT], shown, whole=len(content) <= FILE_LIMIT)
+        text = self._decode(content[:FILE_LIMIT], shown, whole=len(content) <= FILE_LIMIT)
         if len(content) > FILE_LIMIT:
-            self.complain(f"{shown}: It has {found.st_size:,} bytes; only the first {FILE_LIMIT:,} of a file are read.")
+            self.add_problem(
+                f"{shown}: It has {found.st_size:,} bytes; only the first {FILE_LIMIT:,} of a file are read."
+            )
         return TextFile(
             path=path,
             shown=shown,
@@ -119,46 +123,48 @@ class FileReading:
             imported_by=imported_by,
         )
 
-    def listed(self, folder: Path, most: int) -> tuple[os.DirEntry[str], ...]:
+    def list_entries(self, folder: Path, most: int) -> tuple[os.DirEntry[str], ...]:
         """The entries of a folder by name, at most so many; none when it cannot be listed."""
-        if self.look(folder) is None:
+        if self.stat(folder) is None:
             return ()
         entries: list[os.DirEntry[str]] = []
         try:
             with os.scandir(folder) as found:
                 for entry in found:
                     if len(entries) == most:
-                        self.complain(
-                            f"{self.place.shown(folder)}: It has more than {most:,} entries; the others are left out."
+                        self.add_problem(
+                            f"{self.inputs.display(folder)}: It has more than {most:,} entries; the others are left out."
                         )
                         break
                     entries.append(entry)
         except NotADirectoryError:
             return ()
         except OSError as exc:
-            self.complain(f"{self.place.shown(folder)}: It cannot be listed: {exc.strerror}.")
+            self.add_problem(f"{self.inputs.display(folder)}: It cannot be listed: {exc.strerror}.")
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
-    def inside(self, real: str, roots: Sequence[Path]) -> bool:
+    def is_inside(self, real: str, roots: Sequence[Path]) -> bool:
         """Whether a path without links lies in one of `roots`."""
         return any(real == root or real.startswith(f"{root.rstrip('/')}/") for root in map(self._real, roots))
 
     def _bytes(self, path: Path, roots: Sequence[Path] | None, *, chosen: bool) -> tuple[bytes, os.stat_result]:
         """The first bytes of a file. Where it leads is judged before it is opened, and compared with what was opened."""
-        self.look(path)
+        self.stat(path)
         os.lstat(path)
         real = os.path.realpath(path)
-        if roots is not None and not self.inside(real, roots):
+        if roots is not None and not self.is_inside(real, roots):
             raise OSError(errno.EXDEV, "it leads outside of the project")
         if self._is_denied(real, str(path)):
             raise OSError(errno.EACCES, "a rule denies reading it")
-        if (chosen or real != str(path)) and (place := self._secret(real, path, roots)):
-            raise OSError(errno.EACCES, f"it may hold secrets ({place})")
+        if (chosen or real != str(path)) and (inputs := self._secret(real, path, roots)):
+            raise OSError(errno.EACCES, f"it may hold secrets ({inputs})")
         handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             found = os.fstat(handle)
             if found.st_nlink > 1 and (other := _private_name(real)) != real:
-                raise OSError(errno.EACCES, f"it is another name of {self.place.shown(other)}, which may hold secrets")
+                raise OSError(
+                    errno.EACCES, f"it is another name of {self.inputs.display(other)}, which may hold secrets"
+                )
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(errno.EINVAL, "it is not a regular file")
             if os.path.realpath(path) != real or not os.path.samestat(os.stat(real, follow_symlinks=False), found):
@@ -180,25 +186,25 @@ class FileReading:
             return not known
         self._left -= 1
         if self._left == -1:
-            self.complain(f"{imported_by}: What it names is left out: notes may name {MOST_IMPORTS} files in all.")
+            self.add_problem(f"{imported_by}: What it names is left out: notes may name {MOST_IMPORTS} files in all.")
         return self._left >= 0
 
-    def _decoded(self, content: bytes, shown: str, *, whole: bool) -> str:
+    def _decode(self, content: bytes, shown: str, *, whole: bool) -> str:
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as exc:
             text = content.decode("utf-8-sig", "replace" if whole or exc.start < len(content) - 4 else "ignore")
             if whole or exc.start < len(content) - 4:
                 line = content[: exc.start].count(b"\n") + 1
-                self.complain(f"{shown}:{line}: It is not UTF-8 text; what cannot be read is replaced by marks.")
+                self.add_problem(f"{shown}:{line}: It is not UTF-8 text; what cannot be read is replaced by marks.")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         visible = read_visible(text)
         if visible.left_out:
-            self.complain(f"{shown}:{visible.line}: {visible.left_out} characters that nobody sees are left out.")
+            self.add_problem(f"{shown}:{visible.line}: {visible.left_out} characters that nobody sees are left out.")
         return visible.text
 
-    def _excluded(self, path: Path) -> bool:
-        return any(fnmatch.fnmatchcase(str(path), pattern) for pattern in self.place.excluded)
+    def _is_excluded(self, path: Path) -> bool:
+        return any(fnmatch.fnmatchcase(str(path), pattern) for pattern in self.inputs.excluded)
 
     def _real(self, root: Path) -> str:
         key = str(root)
@@ -207,24 +213,24 @@ class FileReading:
         return self._real_roots[key]
 
     def _is_denied(self, *paths: str) -> bool:
-        place = self.place
-        if not place.denials:
+        inputs = self.inputs
+        if not inputs.denials:
             return False
         from backstay.permissions import is_hidden  # noqa: PLC0415 - likewise
         from backstay.permissions.call_site import CallSite  # noqa: PLC0415 - only denials need it
 
         call_site = CallSite(
-            cwd=str(place.paths.cwd),
-            home=str(place.paths.home),
-            roots=(self._real(place.paths.root),),
+            cwd=str(inputs.paths.cwd),
+            home=str(inputs.paths.home),
+            roots=(self._real(inputs.paths.root),),
             os=self._system,
-            trusted=place.trusted,
+            trusted=inputs.trusted,
         )
-        return any(is_hidden(path, place.denials, call_site) for path in paths)
+        return any(is_hidden(path, inputs.denials, call_site) for path in paths)
 
     @property
     def _system(self) -> Literal["darwin", "linux"]:
-        return "darwin" if self.place.system == "darwin" else "linux"
+        return "darwin" if self.inputs.system == "darwin" else "linux"
 
     def _secret(self, real: str, path: Path, roots: Sequence[Path] | None) -> str:
         """The name of what may be secret about a file; empty when it may be shown."""
@@ -234,11 +240,11 @@ class FileReading:
         from backstay.permissions.paths import plain  # noqa: PLC0415 - likewise
         from backstay.permissions.sensitive_paths import sensitive  # noqa: PLC0415 - likewise
 
-        home = str(self.place.paths.home)
-        known = tuple(self._real(root) for root in roots or (self.place.paths.config, self.place.paths.claude))
+        home = str(self.inputs.paths.home)
+        known = tuple(self._real(root) for root in roots or (self.inputs.paths.config, self.inputs.paths.claude))
         call_site = CallSite(cwd=known[0], home=home, roots=known, os=self._system)
         for each in (Path(real), path):
-            if each.name in _SETTINGS and (each.parent.name in _OWN_FOLDERS or each.parent == self.place.paths.config):
+            if each.name in _SETTINGS and (each.parent.name in _OWN_FOLDERS or each.parent == self.inputs.paths.config):
                 return each.name
             if ".git" in each.parts:
                 return ".git"

@@ -98,23 +98,25 @@ def parse_task(path: str, text: str) -> Task:
 
 def find_tasks(reading: FileReading) -> tuple[Task, ...]:
     """The tasks of the project that are not completed: only files directly in the folder, and no README."""
-    place = reading.place
-    folder = Path(os.path.normpath(place.paths.root / place.task_folder))
-    if not reading.inside(os.path.realpath(folder), (place.paths.root,)):
-        reading.complain(f"{place.task_folder!r} leads outside of the project; no tasks are read from there.")
+    inputs = reading.inputs
+    folder = Path(os.path.normpath(inputs.paths.root / inputs.task_folder))
+    if not reading.is_inside(os.path.realpath(folder), (inputs.paths.root,)):
+        reading.add_problem(f"{inputs.task_folder!r} leads outside of the project; no tasks are read from there.")
         return ()
     found: list[Task] = []
-    names = [entry.name for entry in reading.listed(folder, 10 * MOST_FILES) if _is_task(entry)]
+    names = [entry.name for entry in reading.list_entries(folder, 10 * MOST_FILES) if _is_task(entry)]
     if len(names) > MOST_FILES:
-        reading.complain(f"{place.shown(folder)}: Only the first {MOST_FILES} of {len(names)} tasks are looked at.")
+        reading.add_problem(
+            f"{inputs.display(folder)}: Only the first {MOST_FILES} of {len(names)} tasks are looked at."
+        )
     for name in names[:MOST_FILES]:
-        file = reading.read(folder / name, (place.paths.root,), counted=False)
+        file = reading.read(folder / name, (inputs.paths.root,), counted=False)
         if file is not None and file.text:
             found.append(parse_task(file.shown, file.text))
     return tuple(task for task in found if task.state != "completed")
 
 
-def in_order(tasks: Sequence[Task], branch: str) -> tuple[Task, ...]:
+def sort_tasks(tasks: Sequence[Task], branch: str) -> tuple[Task, ...]:
     """The tasks of the branch first, then those in progress, to do, and unknown; of equals by name."""
 
     def rank(task: Task) -> tuple[int, str]:
@@ -123,7 +125,7 @@ def in_order(tasks: Sequence[Task], branch: str) -> tuple[Task, ...]:
     return tuple(sorted(tasks, key=rank))
 
 
-def told(tasks: Sequence[Task], branch: str, limit: int) -> tuple[str, bool]:
+def frame_tasks(tasks: Sequence[Task], branch: str, limit: int) -> tuple[str, bool]:
     """The tasks as data for the model, within `limit` bytes, and whether some were left out."""
     blocks: list[str] = []
     used = len(_AHEAD) + len(frame("task-context", "")) + 200
@@ -202,9 +204,9 @@ def update_task_file(path: str | Path, status: str, note: str, clock: Now) -> st
     if not _STATUS.fullmatch(status):
         raise UserError(f"{status!r} cannot be a status. Use a short word, such as 'in-progress' or 'completed'.")
     try:
-        with _held(path) as (content, mode):
+        with _lock_file(path) as (content, mode):
             text = content.decode("utf-8")
-            changed = updated(text, status, note, iso(clock.now())[:10])
+            changed = update(text, status, note, iso(clock.now())[:10])
             replace_file(path, changed.encode(), mode=mode)  # whoever could read it still can
     except UnicodeDecodeError as exc:
         line = exc.object[: exc.start].count(b"\n") + 1
@@ -214,7 +216,7 @@ def update_task_file(path: str | Path, status: str, note: str, clock: Now) -> st
     return changed
 
 
-def updated(text: str, status: str, note: str, date: str) -> str:
+def update(text: str, status: str, note: str, date: str) -> str:
     """The text of a task with another status, and with a line about its progress."""
     ends = "\r\n" if "\r\n" in text else "\n"
     found = text.replace("\r\n", "\n").rstrip("\n").split("\n")
@@ -275,7 +277,7 @@ def _add_progress(found: list[str], entry: str) -> None:
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[tuple[bytes, int]]:
+def _lock_file(path: Path) -> Iterator[tuple[bytes, int]]:
     """The bytes and the mode of a file while nobody else changes it this way. A link is not followed."""
     while True:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -6,7 +6,7 @@ A model may list, show, add and ask what was used; what it adds is a proposal. I
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from msgspec import Struct
 from backstay.config.person import who_runs
 from backstay.memory.entry import GENERAL, KINDS
 from backstay.memory.folder import INDEX
-from backstay.memory.memory import NOTHING_USED, WHOLE_INDEX, Memory, MemoryAnswer, UsedMemory, Window, refused
+from backstay.memory.memory import WHOLE_INDEX, Memory, MemoryAnswer, Window, refuse
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By
 from backstay.vocab.specs import Mode
@@ -50,7 +50,7 @@ _PLACE: Final = re.compile(rf"[\[(]?({'|'.join(KINDS)})/([^\s/()\[\]]{{1,200}})[
 
 
 def memory_command(
-    memory: Memory, args: str, by: By, *, turn: str = "", mode: Mode = "default", used: UsedMemory = NOTHING_USED
+    memory: Memory, args: str, by: By, *, turn: str = "", mode: Mode = "default", used: Sequence[str] = ()
 ) -> MemoryAnswer:
     """Answer `/memory ARGS`. May block on files; the caller writes the answer's events into the session's log.
 
@@ -61,13 +61,13 @@ def memory_command(
     name, rest = name or "list", rest.strip()
     found = SUBCOMMANDS.get(name)
     if found is None or (by != "user" and not found.for_model):
-        return refused(_unknown(name, by))
+        return refuse(_unknown(name, by))
     if by != "user" and found.writes and mode == "plan":
-        return refused("Nothing is written in plan mode, and a memory neither. Propose it after the plan.")
+        return refuse("Nothing is written in plan mode, and a memory neither. Propose it after the plan.")
     try:
         return _ANSWERS[name](_MemoryRequest(memory, rest, by, turn, used))
     except UserError as exc:
-        return refused(str(exc))
+        return refuse(str(exc))
 
 
 def writes(args: str) -> bool:
@@ -86,7 +86,7 @@ class _MemoryRequest(Struct, frozen=True):
     rest: str
     by: By
     turn: str
-    used: UsedMemory
+    used: Sequence[str]
 
     @property
     def model(self) -> bool:
@@ -100,7 +100,7 @@ def _list(asked: _MemoryRequest) -> MemoryAnswer:
     whole = Window(f"{seen.text}\n\nTopics: {', '.join(topics) or 'none'}", seen.cut)
     more = f"\n\nThere is more than is shown here: {asked.memory.path / INDEX}" if seen.cut else ""
     return MemoryAnswer(
-        message=asked.memory.told(whole, "the topics") if asked.model else f"{whole.text.strip()}{more}",
+        message=asked.memory.frame_window(whole, "the topics") if asked.model else f"{whole.text.strip()}{more}",
         data={"entries": entries, "topics": topics, "cut": seen.cut},
         events=(asked.memory.use(WHOLE_INDEX, origin=_origin(asked)),) if asked.model else (),
     )
@@ -108,12 +108,12 @@ def _list(asked: _MemoryRequest) -> MemoryAnswer:
 
 def _show(asked: _MemoryRequest) -> MemoryAnswer:
     if not asked.rest:
-        return refused("Say which topic: /memory show TOPIC")
+        return refuse("Say which topic: /memory show TOPIC")
     found = asked.memory.topic(asked.rest)
     if found is None:
-        return refused(f"There is no topic {asked.rest[:80]!r}. The topics are in: /memory list")
+        return refuse(f"There is no topic {asked.rest[:80]!r}. The topics are in: /memory list")
     name, seen, entries = found
-    text = asked.memory.told(seen, "the file") if asked.model else seen.text
+    text = asked.memory.frame_window(seen, "the file") if asked.model else seen.text
     event = asked.memory.use(f"topic:{name}", topic=name, origin=_origin(asked))
     return MemoryAnswer(
         message=text or "There is nothing in it.",
@@ -127,7 +127,7 @@ def _add(asked: _MemoryRequest) -> MemoryAnswer:
     kind, topic = place.groups() if place else ("project", GENERAL)
     text = asked.rest[place.end() :] if place else asked.rest
     if not text.strip():
-        return refused("Say what to remember: /memory add [type/topic] TEXT")
+        return refuse("Say what to remember: /memory add [type/topic] TEXT")
     return asked.memory.add(text, by=asked.by, kind=kind, topic=topic, turn=asked.turn)
 
 
@@ -142,19 +142,19 @@ def _pending(asked: _MemoryRequest) -> MemoryAnswer:
 
 def _approve(asked: _MemoryRequest) -> MemoryAnswer:
     if not asked.rest:
-        return refused("Say which one: /memory approve ID. See: /memory pending")
+        return refuse("Say which one: /memory approve ID. See: /memory pending")
     return asked.memory.approve(asked.rest, by=asked.by)
 
 
 def _reject(asked: _MemoryRequest) -> MemoryAnswer:
     memory, _, why = asked.rest.partition(" ")
     if not memory:
-        return refused("Say which one: /memory reject ID [why]. See: /memory pending")
+        return refuse("Say which one: /memory reject ID [why]. See: /memory pending")
     return asked.memory.reject(memory, by=asked.by, why=why)
 
 
-def _used(asked: _MemoryRequest) -> MemoryAnswer:
-    names = asked.used.references
+def _show_used(asked: _MemoryRequest) -> MemoryAnswer:
+    names = tuple(asked.used)
     return MemoryAnswer(
         message=f"Used in this session: {', '.join(names)}." if names else "Nothing was used in this session.",
         data={"used": names},
@@ -168,7 +168,7 @@ _ANSWERS: Final[Mapping[str, Callable[[_MemoryRequest], MemoryAnswer]]] = {
     "pending": _pending,
     "approve": _approve,
     "reject": _reject,
-    "used": _used,
+    "used": _show_used,
 }
 
 

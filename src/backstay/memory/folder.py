@@ -40,12 +40,12 @@ class MemoryFolder:
 
     def read(self, name: str, *, topic: bool = False) -> bytes | None:
         """The bytes of a file, cut after `LARGEST` and one; None when there is none."""
-        with self._entered(topic=topic) as folder:
+        with self._enter(topic=topic) as folder:
             return None if folder is None else _read(folder, name, self.place(name, topic=topic))
 
     def topics(self) -> tuple[str, ...]:
         """The names of the topics' files without their ends, sorted; at most `MOST_TOPICS`."""
-        with self._entered(topic=True) as folder:
+        with self._enter(topic=True) as folder:
             found = [] if folder is None else os.listdir(folder)
         names = (each.removesuffix(".md") for each in found if each.endswith(".md") and not each.startswith("."))
         return tuple(sorted(name for name in names if name.isprintable())[:MOST_TOPICS])
@@ -53,10 +53,10 @@ class MemoryFolder:
     @contextmanager
     def changing(self) -> Iterator["FolderChange"]:
         """Be the only one who changes these files. The folders are made when they are missing."""
-        with self._entered(make=True) as folder:
+        with self._enter(make=True) as folder:
             assert folder is not None
             _lock(folder, self.path)
-            with self._entered(topic=True, make=True) as topics:
+            with self._enter(topic=True, make=True) as topics:
                 assert topics is not None
                 yield FolderChange(self, folder, topics)
 
@@ -65,7 +65,7 @@ class MemoryFolder:
         return str(self.path / TOPICS / name if topic else self.path / name)
 
     @contextmanager
-    def _entered(self, *, topic: bool = False, make: bool = False) -> Iterator[int | None]:
+    def _enter(self, *, topic: bool = False, make: bool = False) -> Iterator[int | None]:
         """The handle of the folder; None when it is missing and not to be made."""
         with ExitStack() as held:
             try:

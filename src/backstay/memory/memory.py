@@ -15,22 +15,28 @@ from backstay.memory.entry import (
     GENERAL,
     KINDS,
     LONGEST,
+    MOST_WAITING,
+    Candidate,
     MemoryEntry,
+    Pending,
+    Status,
     clean,
     day_of,
+    encode_proposals,
     entry_of,
     line_of,
     memory_id,
+    read_pending,
+    replace_candidate,
     sameness,
     slug,
     without_origin,
 )
 from backstay.memory.folder import INDEX, LARGEST, PENDING, FolderChange, MemoryFolder
 from backstay.memory.private_data import refusal
-from backstay.memory.proposals import MOST_WAITING, Candidate, Pending, Status, read_pending, replaced, written
 from backstay.ports import Clock
 from backstay.vocab.errors import UserError
-from backstay.vocab.event import By, Event, Recorded
+from backstay.vocab.event import By, Recorded
 from backstay.vocab.events.instructions import MemoryAct, MemoryNoted
 from backstay.vocab.messages import iso
 
@@ -59,7 +65,7 @@ class Window(NamedTuple):
     """Whether there was more."""
 
 
-def window(content: bytes) -> Window:
+def read_window(content: bytes) -> Window:
     """The part of a file of memories that is shown: at most 200 lines and 25,600 bytes, and the newest memories when not all fit."""
     lines = [without_origin(line)[:_LONGEST_LINE] for line in _lines(content)]
     shown = _fitting(lines)
@@ -68,7 +74,7 @@ def window(content: bytes) -> Window:
     return Window("\n".join(_fitting(_newest_first(lines))), cut=True)
 
 
-def told(seen: Window, *, trusted: bool, where: str) -> str:
+def frame_window(seen: Window, *, trusted: bool, where: str) -> str:
     """A window as a model is told it, between marks that it cannot imitate; empty when there is nothing in it."""
     if not seen.text.strip():
         return ""
@@ -129,7 +135,7 @@ class MemoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[MemoryNoted, ...] = ()
 
 
-def refused(message: str, *events: MemoryNoted) -> MemoryAnswer:
+def refuse(message: str, *events: MemoryNoted) -> MemoryAnswer:
     """An answer that says no."""
     return MemoryAnswer(message=message, success=False, events=events)
 
@@ -186,21 +192,21 @@ class Memory:
             seen = self.index()
         except UserError as exc:
             return AtStart("", source, cut=False, problem=str(exc), events=())
-        text = self.told(seen, "`memory list` and `memory show TOPIC`")
+        text = self.frame_window(seen, "`memory list` and `memory show TOPIC`")
         if not text:
             return AtStart("", "", cut=False, problem="", events=())
         return AtStart(text, source, seen.cut, "", (self.use(WHOLE_INDEX, origin="start"),))
 
     def index(self) -> Window:
         """The part of the index that is shown."""
-        return window(self._files.read(INDEX) or b"")
+        return read_window(self._files.read(INDEX) or b"")
 
     def topic(self, name: str) -> Topic | None:
         """A topic, by its name as somebody may write it; None when there is none."""
         known = self.topics()
         found = next((each for each in (name, slug(name)) if each in known), None)
         content = None if found is None else self._files.read(f"{found}.md", topic=True)
-        return None if found is None or content is None else Topic(found, window(content), _entries(content))
+        return None if found is None or content is None else Topic(found, read_window(content), _entries(content))
 
     def topics(self) -> tuple[str, ...]:
         """The names of the topics."""
@@ -214,9 +220,9 @@ class Memory:
         """What waits for the person, and what was decided lately."""
         return read_pending(self._files.read(PENDING), self.path / PENDING)
 
-    def told(self, seen: Window, where: str) -> str:
+    def frame_window(self, seen: Window, where: str) -> str:
         """A window as a model is told it."""
-        return told(seen, trusted=self._trusted, where=where)
+        return frame_window(seen, trusted=self._trusted, where=where)
 
     def use(self, what: str, *, topic: str = "", origin: str = "") -> MemoryNoted:
         """The event of a model being told something."""
@@ -233,46 +239,46 @@ class Memory:
             session=self._session,
             turn=turn,
         )
-        wanted = msgspec.structs.replace(wanted, id=_id_of(wanted))
+        wanted = msgspec.structs.replace(wanted, id=memory_id(wanted))
         if kind not in KINDS:
-            return refused(f"{kind!r} is no type of memory. Types: {', '.join(KINDS)}.")
-        if problem := _problem(wanted, said=f"{kind} {topic} {text}"):
-            return refused(f"Not kept: {problem}.", _noted("skipped", wanted, reason=problem, hide=True))
+            return refuse(f"{kind!r} is no type of memory. Types: {', '.join(KINDS)}.")
+        if problem := _why_not(wanted, said=f"{kind} {topic} {text}"):
+            return refuse(f"Not kept: {problem}.", _event("skipped", wanted, reason=problem, hide=True))
         try:
             with self._files.changing() as files:
-                return self._saved(files, wanted) if by == "user" else self._proposed(files, wanted)
+                return self._save(files, wanted) if by == "user" else self._propose(files, wanted)
         except UserError as exc:
-            return refused(str(exc))
+            return refuse(str(exc))
 
     def approve(self, memory: str, *, by: By) -> MemoryAnswer:
         """Save a proposal. Only the person can."""
         if by != "user":
-            return refused(_ONLY_PERSON.format("approve", "approve", memory))
+            return refuse(_ONLY_PERSON.format("approve", "approve", memory))
         try:
             with self._files.changing() as files:
-                found = self._waiting(files, memory)
-                return found if isinstance(found, MemoryAnswer) else self._approved(files, *found)
+                found = self._find_waiting(files, memory)
+                return found if isinstance(found, MemoryAnswer) else self._approve(files, *found)
         except UserError as exc:
-            return refused(str(exc))
+            return refuse(str(exc))
 
     def reject(self, memory: str, *, by: By, why: str = "") -> MemoryAnswer:
         """Turn a proposal down; it is not proposed again. Only the person can."""
         if by != "user":
-            return refused(_ONLY_PERSON.format("reject", "reject", memory))
+            return refuse(_ONLY_PERSON.format("reject", "reject", memory))
         try:
             with self._files.changing() as files:
-                found = self._waiting(files, memory)
+                found = self._find_waiting(files, memory)
                 if isinstance(found, MemoryAnswer):
                     return found
                 pending, candidate = found
                 reason = "" if refusal(why) else clean(why)[:LONGEST]
                 self._decide(files, pending, candidate, "rejected", reason=reason)
         except UserError as exc:
-            return refused(str(exc))
-        noted = _noted("rejected", _entry(candidate), reason=reason)
+            return refuse(str(exc))
+        noted = _event("rejected", _entry_of(candidate), reason=reason)
         return MemoryAnswer(message=f"Rejected {memory}.", data={"id": memory}, events=(noted,))
 
-    def _saved(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
+    def _save(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
         """Put a memory into its topic, then into the index; what is there already stays, so trying again mends a crash in between."""
         index, topic = files.read(INDEX) or b"", files.read(f"{wanted.topic}.md", topic=True) or b""
         known = next((each for each in _entries(index) if sameness(each.text) == sameness(wanted.text)), None)
@@ -281,38 +287,36 @@ class Memory:
             return MemoryAnswer(
                 message=f"Nothing was added: {reason}.",
                 data={"id": known.id, "duplicate": True},
-                events=(_noted("skipped", wanted, reason=reason),),
+                events=(_event("skipped", wanted, reason=reason),),
             )
         if all(sameness(each.text) != sameness(wanted.text) for each in _entries(topic)):
-            content = _with_line(topic, line_of(wanted), f"# {wanted.topic}")
+            content = _insert_line(topic, line_of(wanted), f"# {wanted.topic}")
             files.write(f"{wanted.topic}.md", content, topic=True)
-        files.write(INDEX, _with_line(index, line_of(wanted), "# Project Memory"))
+        files.write(INDEX, _insert_line(index, line_of(wanted), "# Project Memory"))
         return MemoryAnswer(
             message=f"Remembered {wanted.id} ({wanted.kind}/{wanted.topic}): {wanted.text}",
             data={"id": wanted.id, "entry": wanted},
-            events=(_noted("saved", wanted),),
+            events=(_event("saved", wanted),),
         )
 
-    def _proposed(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
+    def _propose(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
         """Put a proposal on the list. The very same one again, as after a crash, is answered as the first time and changes nothing."""
         pending = read_pending(files.read(PENDING), self.path / PENDING)
         candidate = next((each for each in pending.waiting if each.id == wanted.id), None)
         if candidate is None:
-            if reason := self._known(files, pending, wanted):
-                return refused(f"Nothing was proposed: {reason}.", _noted("skipped", wanted, reason=reason))
+            if reason := self._why_known(files, pending, wanted):
+                return refuse(f"Nothing was proposed: {reason}.", _event("skipped", wanted, reason=reason))
             if len(pending.waiting) >= MOST_WAITING:
-                return refused(
-                    f"{MOST_WAITING} memories wait for the person already. Ask them to look: /memory pending"
-                )
+                return refuse(f"{MOST_WAITING} memories wait for the person already. Ask them to look: /memory pending")
             candidate = _candidate(wanted, self._now())
-            files.write(PENDING, written(replaced(pending, candidate)))
+            files.write(PENDING, encode_proposals(replace_candidate(pending, candidate)))
         return MemoryAnswer(
             message=f"Proposed {wanted.id}. It is kept once the person approves it: /memory approve {wanted.id}",
             data={"id": wanted.id, "candidate": candidate},
-            events=(_noted("queued", wanted),),
+            events=(_event("queued", wanted),),
         )
 
-    def _known(self, files: FolderChange, pending: Pending, wanted: MemoryEntry) -> str:
+    def _why_known(self, files: FolderChange, pending: Pending, wanted: MemoryEntry) -> str:
         """Why a text need not be proposed; empty when it is new."""
         same = sameness(wanted.text)
         if any(sameness(each.text) == same for each in _entries(files.read(INDEX) or b"")):
@@ -324,24 +328,24 @@ class Memory:
                 return f"the person has rejected it, as {each.id}"
         return ""
 
-    def _waiting(self, files: FolderChange, memory: str) -> tuple[Pending, Candidate] | MemoryAnswer:
+    def _find_waiting(self, files: FolderChange, memory: str) -> tuple[Pending, Candidate] | MemoryAnswer:
         pending = read_pending(files.read(PENDING), self.path / PENDING)
         found = next((each for each in pending.candidates if each.id == memory), None)
         if found is None:
-            return refused(f"No memory {memory[:80]!r} waits. See: /memory pending")
+            return refuse(f"No memory {memory[:80]!r} waits. See: /memory pending")
         if found.status != "pending":
-            return refused(f"{memory} is {found.status} already.")
+            return refuse(f"{memory} is {found.status} already.")
         return pending, found
 
-    def _approved(self, files: FolderChange, pending: Pending, candidate: Candidate) -> MemoryAnswer:
+    def _approve(self, files: FolderChange, pending: Pending, candidate: Candidate) -> MemoryAnswer:
         """Save first, then say so in the list of proposals: after a crash in between, approving again ends it."""
-        entry = msgspec.structs.replace(_entry(candidate), date=self._now()[:10], approved="user")
-        if problem := _problem(entry, said=f"{entry.topic} {entry.text}"):
+        entry = msgspec.structs.replace(_entry_of(candidate), date=self._now()[:10], approved="user")
+        if problem := _why_not(entry, said=f"{entry.topic} {entry.text}"):
             self._decide(files, pending, candidate, "skipped", reason=problem)
-            return refused(f"Not kept: {problem}.", _noted("skipped", entry, reason=problem, hide=True))
-        saved = self._saved(files, entry)
+            return refuse(f"Not kept: {problem}.", _event("skipped", entry, reason=problem, hide=True))
+        saved = self._save(files, entry)
         self._decide(files, pending, candidate, "skipped" if "duplicate" in saved.data else "saved")
-        return msgspec.structs.replace(saved, events=(_noted("approved", entry), *saved.events))
+        return msgspec.structs.replace(saved, events=(_event("approved", entry), *saved.events))
 
     def _decide(
         self, files: FolderChange, pending: Pending, candidate: Candidate, status: Status, *, reason: str = ""
@@ -349,7 +353,7 @@ class Memory:
         decided = msgspec.structs.replace(
             candidate, status=status, updated_at=self._now(), decided_by="user", decision_reason=reason
         )
-        files.write(PENDING, written(replaced(pending, decided)))
+        files.write(PENDING, encode_proposals(replace_candidate(pending, decided)))
 
     def _now(self) -> str:
         return iso(self._clock.now())
@@ -360,7 +364,7 @@ def _entries(content: bytes) -> tuple[MemoryEntry, ...]:
     return tuple(entry for line in lines if (entry := entry_of(line)) is not None)
 
 
-def _with_line(content: bytes, line: str, heading: str) -> bytes:
+def _insert_line(content: bytes, line: str, heading: str) -> bytes:
     """A file with a memory above all others, so that the newest stand where a session looks. Everything else keeps its bytes."""
     if not content.strip():
         return f"{heading}\n\n{line}\n".encode()
@@ -373,17 +377,13 @@ def _with_line(content: bytes, line: str, heading: str) -> bytes:
     return b"\n".join([*lines[:at], line.encode(), *lines[at:]])
 
 
-def _problem(entry: MemoryEntry, *, said: str) -> str:
+def _why_not(entry: MemoryEntry, *, said: str) -> str:
     """Why a memory is not kept; empty when it may be. Never repeats the text."""
     if not entry.text:
         return "there is no text"
     if len(entry.text) > LONGEST:
         return f"it has {len(entry.text):,} characters, and {LONGEST:,} are the most; put it into a file of the project"
     return refusal(said) or refusal(entry.text)
-
-
-def _id_of(entry: MemoryEntry) -> str:
-    return memory_id(session=entry.session, turn=entry.turn, kind=entry.kind, topic=entry.topic, text=entry.text)
 
 
 def _candidate(entry: MemoryEntry, now: str) -> Candidate:
@@ -399,7 +399,7 @@ def _candidate(entry: MemoryEntry, now: str) -> Candidate:
     )
 
 
-def _entry(candidate: Candidate) -> MemoryEntry:
+def _entry_of(candidate: Candidate) -> MemoryEntry:
     return MemoryEntry(
         kind=candidate.kind,
         topic=candidate.topic,
@@ -412,7 +412,7 @@ def _entry(candidate: Candidate) -> MemoryEntry:
     )
 
 
-def _noted(act: MemoryAct, entry: MemoryEntry, *, reason: str = "", hide: bool = False) -> MemoryNoted:
+def _event(act: MemoryAct, entry: MemoryEntry, *, reason: str = "", hide: bool = False) -> MemoryNoted:
     return MemoryNoted(
         act=act,
         memory=entry.id,
@@ -424,26 +424,9 @@ def _noted(act: MemoryAct, entry: MemoryEntry, *, reason: str = "", hide: bool =
     )
 
 
-class UsedMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """The index and the topics that were told, each once, in the order of their first use."""
-
-    references: tuple[str, ...] = ()
-    """`index`, or `topic:NAME`."""
-
-
-NOTHING_USED = UsedMemory()
-
-
-def fold_used(state: UsedMemory, event: Event) -> UsedMemory:
-    """Take one event in."""
-    if not isinstance(event, MemoryNoted) or event.act != "used" or event.memory in state.references:
-        return state
-    return UsedMemory(references=(*state.references, event.memory))
-
-
-def used_in(records: Iterable[Recorded]) -> UsedMemory:
-    """What was used in a log. A rewind does not take it back: the model was told."""
-    state = NOTHING_USED
-    for record in records:
-        state = fold_used(state, record.event)
-    return state
+def find_used(records: Iterable[Recorded]) -> tuple[str, ...]:
+    """Return what a model was told of the memory: `index` and `topic:NAME`, each once, in order. A rewind does not take it back."""
+    events = (record.event for record in records)
+    return tuple(
+        dict.fromkeys(event.memory for event in events if isinstance(event, MemoryNoted) and event.act == "used")
+    )

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from backstay.instructions.inputs import find_place
-from backstay.instructions.subfolders import SubfolderNotes
+from backstay.instructions.inputs import find_inputs
+from backstay.instructions.notes import SubfolderNotes
 from backstay.session.options import Options
 from backstay.session.session import Session
 from backstay.testing.crash.rehearsed_model import rehearsed
@@ -19,8 +19,8 @@ class _Told(list[Session]):
     def append(self, session: Session) -> None:
         """Tell one more."""
         services = session._services
-        place = find_place(services.cwd, trusted=True)
-        find = SubfolderNotes(lambda: place, services.state, complain=print).find
+        place = find_inputs(services.cwd, trusted=True)
+        find = SubfolderNotes(lambda: place, services.state, report=print).find
         replace_services(session, read_folder_notes=find)
         super().append(session)
 

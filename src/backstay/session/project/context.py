@@ -85,7 +85,7 @@ class ProjectContext:
 
     def notes_finder(self, state: State) -> ReadFolderNotes:
         """Return what finds the notes of subfolders for the session of `state`."""
-        from backstay.instructions.subfolders import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
+        from backstay.instructions.notes import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
 
         return SubfolderNotes(lambda: self._around.place, state, self.add_note).find
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from backstay.config.layers import Layered
 from backstay.instructions.build import Instructions, gather
-from backstay.instructions.inputs import InstructionInputs, Listed, denials_of, find_place
+from backstay.instructions.inputs import InstructionInputs, Listed, denials_of, find_inputs
 from backstay.memory.memory import Memory
 from backstay.providers.catalog import facts_of
 from backstay.sandbox.folders import data_dir
@@ -68,7 +68,7 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
     found = scan_now(sources)
     remembers = settings.memory.enabled
     memory = Memory(paths.root, clock=options.clock, session=session, trusted=trusted) if remembers else None
-    place = find_place(
+    place = find_inputs(
         paths,
         trusted=trusted,
         folders=options.folders,
