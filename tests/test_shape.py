@@ -46,10 +46,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     export 29
 
-    instructions 17
-
-    memory 14
-
     plugins 1
 
     session 32
