@@ -11,7 +11,8 @@ from backstay.vocab.deltas import DELTAS, CommandResult, Lagged, Notice, TextDel
 from backstay.vocab.errors import NeedsUpgrade, UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ToolStarted
-from backstay.wire.stream import Item, delta_line, event_line, iso, line, micros, notice_line, parse_line
+from backstay.vocab.messages import iso
+from backstay.wire.stream import Item, delta_line, event_line, line, micros, notice_line, parse_line
 
 ITEMS: tuple[Item, ...] = (
     *(recorded(event, seq=seq, cause="n.1", by="rule") for seq, event in enumerate(example_events(), 2)),

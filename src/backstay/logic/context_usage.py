@@ -52,32 +52,6 @@ from backstay.vocab.messages import (
 from backstay.vocab.specs import Usage
 
 
-class Overheads(msgspec.Struct, frozen=True, kw_only=True):
-    """What a wire format's requests need beside the texts in them."""
-
-    scale: float
-    """How many of the provider's tokens make one of ours, in texts."""
-    schema: float
-    """The same in schemas: some providers write them out shorter than JSON does."""
-    message: int
-    tools: int
-    """Once, when there is any tool: the provider's own words about calling them."""
-    call: int
-    """For each call that the history holds, with its result."""
-
-
-OVERHEADS: Final[Mapping[str, Overheads]] = {
-    "anthropic": Overheads(scale=1.12, schema=1.15, message=4, tools=480, call=40),
-    "openai-chat": Overheads(scale=1.0, schema=0.65, message=4, tools=30, call=14),
-    "openai-responses": Overheads(scale=1.0, schema=0.65, message=5, tools=5, call=12),
-    "google": Overheads(scale=1.04, schema=0.75, message=3, tools=5, call=30),
-}
-REQUEST: Final = 4
-"""Tokens of a request that says nothing."""
-IMAGE: Final = 1_600
-"""Tokens of an image: what the most expensive provider takes for a large one."""
-
-
 def estimate_text(text: str) -> int:
     """Estimate how many tokens `text` has. Never less for a longer text, and at least one for any."""
     if not text:
@@ -91,30 +65,6 @@ def estimate_text(text: str) -> int:
 def estimate_schema(schema: bytes) -> int:
     """Estimate how many tokens a tool's description and schema have, given as JSON."""
     return estimate_text(schema.decode("utf-8", "replace"))
-
-
-def estimate_media(media_type: str, size: int) -> int:
-    """Estimate how many tokens an image, a document or a sound of `size` bytes has."""
-    kind = media_type.partition("/")[0]
-    if kind == "image":
-        return IMAGE
-    if media_type == "application/pdf":
-        return 2_500 * (1 + size // 60_000)  # a page is seldom smaller, and counts as text and as image
-    if kind in ("audio", "video"):
-        return 32 + size // 500
-    return 1 + size // 3
-
-
-def estimate_request(
-    *, text: int, schema: int = 0, format: str = "", messages: int = 1, tools: int = 0, calls: int = 0
-) -> int:
-    """Estimate how many of the provider's tokens a request has, whose texts and media come to `text` of ours and its tools to `schema`.
-
-    Reasoning of earlier turns is not to be counted: providers drop it.
-    """
-    known = OVERHEADS.get(format) or OVERHEADS["anthropic"]
-    own = REQUEST + known.message * messages + known.call * calls + (known.tools if tools else 0)
-    return int(known.scale * text + known.schema * schema) + own
 
 
 # --- characters in classes -------------------------------------------------------------------------------------------------------

@@ -48,24 +48,11 @@ from backstay.wire.json_text import NAME_OF
 
 Callback = Callable[[object], Awaitable[None] | None]
 
-NAMES: Final = frozenset(
-    {
-        "text_delta",
-        "tool_start",
-        "tool_end",
-        "server_tool",
-        "thinking",
-        "complete",
-        "error",
-        "interrupted",
-        "context_update",
-        "background_task_event",
-        "background_job_group_event",
-        "lifecycle",
-        "*",
-        *NAME_OF.values(),
-    }
+_OWN_NAMES: Final = (
+    "text_delta tool_start tool_end server_tool thinking complete error interrupted context_update "
+    "background_task_event background_job_group_event lifecycle *"
 )
+NAMES: Final = frozenset((*_OWN_NAMES.split(), *NAME_OF.values()))
 
 
 SHOWN: Final = 2_000

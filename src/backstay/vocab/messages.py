@@ -5,11 +5,12 @@ a provider adapter sends and receives. `logic/state/content.py` turns one into t
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 import msgspec
 
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = -62_135_424_000_000_000
 _LAST: Final = 253_402_128_000_000_000
 """A day within what a calendar has, so that every zone has it."""
@@ -160,8 +161,8 @@ def in_calendar(at: int) -> int:
 
 def iso(at: int) -> str:
     """Return `at` (microseconds since 1970) as ISO 8601 in UTC."""
-    seconds, micros = divmod(in_calendar(at), 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
+    moment = EPOCH + timedelta(microseconds=in_calendar(at))
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def text_of(parts: Iterable[object]) -> str:

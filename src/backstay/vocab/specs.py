@@ -23,7 +23,6 @@ MODES: tuple[Mode, ...] = ("plan", "default", "acceptEdits", "dontAsk", "bypassP
 
 OnCrash = Literal["continue", "abandon"]
 FsScope = Literal["sandboxed", "project", "full"]
-Json = dict[str, object] | list[object] | str | int | float | bool | None
 
 
 class _Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):

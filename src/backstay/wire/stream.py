@@ -10,7 +10,7 @@ Only events have a `seq`. Unlike the stored line, `at` is a text, `cause` is the
 `v`: what is streamed always has the current shape.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, assert_never
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from backstay.vocab.deltas import DELTAS, CommandResult, Delta, Lagged, Notice
 from backstay.vocab.errors import NeedsUpgrade, UserError
 from backstay.vocab.event import By, Recorded
-from backstay.vocab.messages import in_calendar
+from backstay.vocab.messages import EPOCH, iso
 from backstay.wire.json_text import EVENT_NAMED, NAME_OF, unbroken
 
 PREFIX: Final = "session:"
@@ -98,18 +98,11 @@ def parse_line(line: bytes | str) -> tuple[str, Item]:
         ) from exc
 
 
-def iso(at: int) -> str:
-    """Format microseconds since 1970 as ISO 8601 in UTC: `2026-03-01T12:00:00.000000Z`."""
-    return (
-        f"{(_EPOCH + timedelta(microseconds=in_calendar(at))).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-    )
-
-
 def micros(text: str) -> int:
     """Parse the format of `iso`: return microseconds since 1970. Raise `UserError` for a text without a zone or a date."""
     try:
         moment = datetime.fromisoformat(text)
-        return (moment - _EPOCH) // timedelta(microseconds=1)
+        return (moment - EPOCH) // timedelta(microseconds=1)
     except (ValueError, TypeError) as exc:
         raise UserError(f"{text!r} is not a time. Write it like '2026-03-01T12:00:00.000000Z'.") from exc
 
@@ -156,7 +149,6 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _T = TypeVar("_T")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE: Final = ("after", "n")
 
 

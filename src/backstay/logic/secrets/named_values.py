@@ -438,10 +438,7 @@ def _is_given(value: str) -> bool:
 
 
 _TYPES: Final = frozenset(
-    (
-        *("string", "str", "text", "true", "false", "none", "null", "nil", "boolean", "number", "integer"),
-        *("object", "required", "optional"),
-    )
+    "string str text true false none null nil boolean number integer object required optional".split()
 )
 _LONGEST_TYPE: Final = max(map(len, _TYPES))
 _ELEMENT: Final = re.compile(

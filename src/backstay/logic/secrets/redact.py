@@ -199,9 +199,8 @@ _COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]"
 _KEY_WORD: Final = re.compile(
     "pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk", re.IGNORECASE
 )
-STEMS: Final = (
-    *("pass", "pwd", "kennwort", "secret", "token", "key", "auth", "cookie", "bearer", "credential", "curl"),
-    *("mysql", "mariadb", "login", "_sk"),
+STEMS: Final = tuple(
+    "pass pwd kennwort secret token key auth cookie bearer credential curl mysql mariadb login _sk".split()
 )
 """In small letters: a text without any of these names no secret."""
 

@@ -8,9 +8,11 @@ from typing import Final
 PASSWORDS: Final = ("password", "passwd", "passphrase", "passwort", "pwd", "kennwort")
 TOKENS: Final = ("secret", "token", "credential", "credentials")
 """How names end that secrets stand under, in small letters."""
-OF_KEYS: Final = (
-    *("secret", "private", "shared", "signing", "service", "subscription", "encryption", "master", "deploy", "api"),
-    *("access", "auth", "account", "admin", "app", "fernet", "jwt", "hmac", "session", "webhook", "django", "rails"),
+OF_KEYS: Final = tuple(
+    (
+        "secret private shared signing service subscription encryption master deploy api access auth account admin app "
+        "fernet jwt hmac session webhook django rails"
+    ).split()
 )
 """`key` is such a name only with one of these before it."""
 

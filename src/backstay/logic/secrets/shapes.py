@@ -438,16 +438,13 @@ _CODE: Final = re.compile(
 _TEMPLATE: Final = re.compile(r"[{}<>]|\$[\w({]|%[sdr(]|\\[nt]")
 _WORD: Final = re.compile(r"\w+")
 _PROSE: Final = frozenset(
-    (
-        *PASSWORDS,
-        *("passwords", "pass", "secret", "secrets", "token", "tokens", "key", "keys", "credential", "credentials"),
-        *("login", "user", "users", "username", "usernames", "account", "email", "must", "should", "enter", "your"),
-        *("please", "confirm", "forgot", "reset", "change", "repeat", "new", "old", "current", "required"),
-        *("optional", "invalid", "incorrect", "wrong", "missing", "empty", "expired", "strength", "hidden"),
-        *("character", "characters", "value", "string", "text", "field", "input", "type", "name", "none", "null"),
-        *("true", "false", "the", "for", "of", "to", "is", "are", "not", "or", "with", "from", "if", "in", "a"),
-        *("an",),
-    )
+    f"""
+    {" ".join(PASSWORDS)}
+    passwords pass secret secrets token tokens key keys credential credentials login user users username usernames
+    account email must should enter your please confirm forgot reset change repeat new old current required optional
+    invalid incorrect wrong missing empty expired strength hidden character characters value string text field input
+    type name none null true false the for of to is are not or with from if in a an
+    """.split()
 )
 """Words of labels and messages."""
 _LETTER: Final = re.compile(r"[^\W\d_]")

@@ -24,10 +24,6 @@ from backstay.vocab.events.tools import FileSeen, OutputKept
 from backstay.vocab.messages import SessionMessage, iso
 from backstay.vocab.specs import OnCrash, SessionMeta, ToolSpec
 
-SHAPE: Final = 1
-"""Raise it when the form of a snapshot changes in a way that the digest of the types does not show."""
-
-
 _KEEPS: Final = frozenset((SlotWritten, FileSeen, OutputKept, InstructionsRead, NotesShown))
 """Events whose newest word on a thing counts."""
 _FORGETS: Final = frozenset((Compacted, CompactionUndone, HistoryCleared, Rewound))
