@@ -82,7 +82,7 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether it is used."""
+        """True when it is used."""
         return not self.reason
 
     @property
@@ -120,7 +120,7 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
 
 
 class Judgement(Struct, kw_only=True):
-    """What all files hold, and what counts of it."""
+    """All entries of all files, and what follows from them together."""
 
     trusted: bool
     entries: list[SettingsEntry] = field(default_factory=list)
@@ -147,7 +147,7 @@ def judge(files: Sequence[LayerFile], *, trusted: bool) -> Judgement:
 
 
 def why_not(row: Key, place: SettingsFile, *, trusted: bool) -> str:
-    """Return why a file at `place` cannot set a key, whatever it says; empty when it can."""
+    """Return why a file at `place` cannot set a key; empty when it can."""
     if place.family == "claude" and (row.elsewhere == "no" or (row.elsewhere == "project" and not place.of_project)):
         return _FOREIGN
     if row.who == "machine" and place.source != "managed":
@@ -336,8 +336,9 @@ class _Judge:
         return entry.wrong
 
     def _mode_reason(self, file: LayerFile) -> str:
-        """Return why the mode of a file does not count. One that comes with the workspace never asks nobody, and before trust only makes
-        stricter.
+        """Return why the mode of a file does not count.
+
+        One that comes with the workspace is never `bypassPermissions`, and before trust it can only make stricter.
         """
         mode, of_project, trusted = file.permissions.mode, file.place.of_project, self._found.trusted
         if mode is None:

@@ -130,7 +130,7 @@ def explain_former_store(url: str, environment: Mapping[str, str] = os.environ) 
 
 
 def _find_items(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerItem]:
-    """Everything but keys: the keyring may ask a person."""
+    """Yield everything but keys: the keyring may ask a person."""
     yield from _folders(cwd, environment)
     yield from _find_managed()
     yield from _variables(environment)
@@ -141,7 +141,7 @@ def _find_items(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerIte
 
 
 def _folders(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerItem]:
-    """The folders of the person and of the project that can be moved."""
+    """Yield the folders of the person and of the project that can be moved."""
     for folder in _data_folders(environment):
         yield from _folder("data", folder, data_folder(environment))
     for folder in _config_folders(environment):
@@ -171,7 +171,7 @@ def _config_folders(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _places(environment: Mapping[str, str], name: str, usual: Path, today: Path) -> Iterator[Path]:
-    """The usual folder, and the one that a variable names. Who has not said where that one goes may keep it where it is."""
+    """Yield the usual folder, and the one that a variable names, unless the new variable leaves that one in use."""
     yield usual.expanduser().absolute() / FORMER
     given = environment.get(_VARIABLE + name)
     if given and environment.get(_OURS + name) and Path(given).expanduser().absolute() != today:
@@ -195,7 +195,7 @@ def _variables(environment: Mapping[str, str]) -> Iterator[FormerItem]:
 
 
 def _keys(environment: Mapping[str, str], named: Path | None) -> Iterator[FormerItem]:
-    """Entries of encrypted stores: each names a store by its path, which may have moved since."""
+    """Yield the keyring entries of encrypted stores: each names a store by its path, which may have moved since."""
     former = tuple(_data_folders(environment))
     folders = dict.fromkeys((*former, data_folder(environment)))
     stores = (*(each for folder in folders for each in sorted(folder.glob("*.db"))), *((named,) if named else ()))
@@ -214,7 +214,7 @@ def _entry(text: str) -> tuple[str, str]:
 
 
 def _mentions(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerItem]:
-    """Lines of settings files that say the former name."""
+    """Yield the lines of settings files that have the former name."""
     root = project_root(cwd)
     folders = [each for pair in _settings_folders(root, environment) for each in pair]
     for path in (
@@ -222,7 +222,7 @@ def _mentions(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerItem]
     ):
         try:
             lines = read_regular(path, LARGEST)[0].decode("utf-8", "replace").splitlines()
-        except OSError:  # not there; whoever reads it for use says what is wrong with it
+        except OSError:  # not there; the reader of the settings says what is wrong with it
             continue
         for number, line in enumerate(lines, 1):
             if words := _WORD.findall(line):
@@ -231,7 +231,7 @@ def _mentions(cwd: Path, environment: Mapping[str, str]) -> Iterator[FormerItem]
 
 
 def _settings_folders(root: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, Path]]:
-    """Folders with settings files, of the former name and of today."""
+    """Yield the folders with settings files, of the former name and of today."""
     for folder in _config_folders(environment):
         yield folder, config_dir(environment)
     yield root / f".{FORMER}", root / ".backstay"
@@ -241,7 +241,7 @@ _PLAIN: Final = b"SQLite format 3\0"
 
 
 def holds_key(store: Path, service: str, user: str) -> bool:
-    """Whether the keyring has an entry for the store at `store`. It is asked only where it is installed and the store is encrypted."""
+    """Return whether the keyring has an entry for the store at `store`. Ask it only where it is installed and the store is encrypted."""
     try:
         with open_regular(store) as file:
             encrypted = file.read(len(_PLAIN)) not in (_PLAIN, b"")
@@ -321,7 +321,7 @@ def move_folder(old: Path, new: Path, blocked: list[str]) -> bool:
 
 
 def was_moved(old: Path) -> bool:
-    """Whether a crash left what remains of `old` after its copy was complete."""
+    """Return whether a crash left what remains of `old` after its copy was complete."""
     return os.path.lexists(_aside(old))
 
 
@@ -357,7 +357,7 @@ def _clear(old: Path, new: Path) -> None:
 
 
 def holds_sessions(store: Path) -> bool:
-    """Whether there is a store at `store` with a session in it, as far as can be seen: nobody looks into an encrypted one."""
+    """Return whether there is a store at `store` with a session in it. An encrypted one counts as having one."""
     try:
         if not store.stat().st_size:
             return False
@@ -387,7 +387,7 @@ def _merge(old: Path, new: Path, blocked: list[str]) -> None:
 
 
 def _block_stores(old: Path, new: Path, blocked: list[str]) -> Iterator[str]:
-    """The names of the stores that must stay."""
+    """Yield the names of the stores that must stay."""
     for store in sorted(old.glob("*.db")):
         url = f"sqlite:///{str(store).lstrip('/')}"
         today = new / store.name
@@ -410,7 +410,7 @@ def _block_stores(old: Path, new: Path, blocked: list[str]) -> Iterator[str]:
 
 @contextmanager
 def _lock_store(store: Path) -> Iterator[None]:
-    """Hold the store at `store`, so that nobody opens it while it moves. Raise `Blocked` when somebody has."""
+    """Hold the store at `store`, so that no process opens it while it moves. Raise `Blocked` when one has it open."""
     handle = os.open(store, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED[1], _SHARED[0])
@@ -481,6 +481,6 @@ def _is_folder(path: Path) -> bool:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether both are files with the same bytes, as a crash between a copy and the removal leaves them."""
+    """Return whether both are files with the same bytes, as a crash between a copy and the removal leaves them."""
     both = (one.lstat().st_mode, other.lstat().st_mode)
     return all(map(stat.S_ISREG, both)) and filecmp.cmp(one, other, shallow=False)

@@ -45,7 +45,7 @@ class Outline(Struct, frozen=True):
     """Where lines end."""
 
     def find(self, keys: Sequence[str], *, in_lists: bool = True) -> tuple[Node, int]:
-        """The node that `keys` lead to, as far as they are there, and how many of them were. A number may lead into a list."""
+        """Return the node that `keys` lead to, as far as they are there, and how many of them were. A number may lead into a list."""
         node, known = self.root, 0
         for key in keys:
             is_index = in_lists and node.kind == "array" and key.isdecimal()
@@ -56,11 +56,11 @@ class Outline(Struct, frozen=True):
         return node, known
 
     def line(self, position: int) -> int:
-        """The number of the line that a position is in."""
+        """Return the number of the line that a position is in."""
         return bisect_left(self.breaks, position) + 1
 
     def holding(self, node: Node, value: str) -> int:
-        """Where the text `value` stands in a list, or the list itself when it is not there."""
+        """Return where the text `value` stands in a list, or the list itself when it is not there."""
         for each in node.inner.values():
             if self.text[each.start] == '"' and json.loads(self.text[each.start : each.end]) == value:
                 return each.key_at
@@ -69,7 +69,7 @@ class Outline(Struct, frozen=True):
 
 @lru_cache(maxsize=32)
 def outline(content: bytes) -> Outline:
-    """The places in `content`, which is JSON in UTF-8. Of what is no JSON, those before that shows."""
+    """Return the places of the values in `content`, which is JSON in UTF-8. Of broken JSON, those before the error."""
     text = content.decode("utf-8", "replace")
     tokens = _tokens(text)
     mark, start, end = next(tokens, ("word", 0, 0))
@@ -99,7 +99,7 @@ _KINDS: Final = {"{": "object", "[": "array"}
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Punctuation as it is, `string` and `word`, each with where it begins and ends."""
+    """Yield punctuation as it is, `string` and `word`, each with its begin and end."""
     position = 0
     while found := _TOKEN.match(text, position):
         position = found.end()
@@ -149,16 +149,16 @@ class JsonText(Struct, frozen=True):
         return found
 
     def wrong(self, keys: tuple[str, ...], words: str) -> UserError:
-        """The error of what stands under `keys`."""
+        """Return the error of what stands under `keys`."""
         named = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in ".".join(keys))
         return UserError(f"{self.place(keys)}: {named}: {words}")
 
     def place(self, keys: tuple[str, ...], value: str | None = None) -> str:
-        """The file, and the line that `keys` lead to as far as they are there, or the line of a text below them."""
+        """Return the file, and the line that `keys` lead to as far as they are there, or the line of a text below them."""
         return f"{self.path}:{self.line(keys, value)}"
 
     def line(self, keys: tuple[str, ...], value: str | None = None) -> int:
-        """The number of that line."""
+        """Return the number of that line."""
         found = outline(self.content)
         node, known = found.find(keys)
         position = node.key_at if known else 0
@@ -225,24 +225,24 @@ class JsonReader:
     """The values of one file, each checked when it is asked for."""
 
     def __init__(self, text: JsonText, *, elsewhere: bool = False) -> None:
-        """With `elsewhere`, it is a file of another program: what is wrong there is left out with a warning."""
+        """Read `text`. In a file of another program (`elsewhere`) a wrong value is left out with a warning."""
         self.text = text
         self.elsewhere = elsewhere
         self.warnings: list[str] = []
 
     def members(self, raw: bytes | Raw, where: tuple[str, ...]) -> dict[str, Raw]:
-        """An object, with its values still unread."""
+        """Return an object, with its values still unread."""
         return self.convert(raw, dict[str, Raw], where)
 
     def value_or(self, said: Mapping[str, Raw], key: str, kind: object, other: T) -> T:
-        """What stands under `key` as a `kind`, or `other` when nothing does."""
+        """Return what stands under `key` as a `kind`, or `other` when nothing does."""
         if key not in said:
             return other
         found: T = self.convert(said[key], kind, (key,))  # type: ignore[arg-type]  # mypy has no type for a form of a type
         return found
 
     def convert(self, raw: bytes | Raw, kind: type[T], where: tuple[str, ...]) -> T:
-        """`raw` as a `kind`. Raise `UserError` with the place when it is something else."""
+        """Return `raw` as a `kind`. Raise `UserError` with the place when it is something else."""
         try:
             return msgspec.json.decode(raw, type=kind)
         except msgspec.ValidationError as exc:
@@ -308,7 +308,7 @@ def remove_setting(path: Path, keys: Sequence[str], *, data: Path, root: Path | 
 
 
 def insert_value(text: JsonText, keys: Sequence[str], value: object) -> bytes:
-    """The bytes of a file with `value` under `keys`. Raise `UserError` when something else than an object is in the way."""
+    """Return the bytes of a file with `value` under `keys`. Raise `UserError` when something else than an object is in the way."""
     found = outline(text.content)
     node, known = found.find(keys, in_lists=False)
     if known == len(keys):
@@ -324,7 +324,7 @@ def insert_value(text: JsonText, keys: Sequence[str], value: object) -> bytes:
 
 
 def cut_value(text: JsonText, keys: Sequence[str]) -> bytes:
-    """The bytes of a file without what stands under `keys`."""
+    """Return the bytes of a file without what stands under `keys`."""
     found = outline(text.content)
     node, known = found.find(keys, in_lists=False)
     if known < len(keys):
@@ -381,7 +381,7 @@ def _verify(before: JsonText, after: bytes, keys: tuple[str, ...], value: object
 
 
 def _insert_member(text: str, node: Node, key: str, value: object) -> tuple[int, int, str]:
-    """What is to be put in whose place, so that an object has one more member, written like its others."""
+    """Return which range to replace with which text, so that an object has one more member, formatted like its others."""
     if node.inner:
         first, last = next(iter(node.inner.values())), list(node.inner.values())[-1]
         between = text[node.start + 1 : first.key_at]
@@ -400,6 +400,6 @@ def _encode(value: object, indent: str) -> str:
 
 
 def _indent_of(text: str, position: int) -> str:
-    """The blanks that the line of a position begins with."""
+    """Return the blanks that the line of a position begins with."""
     line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip())]

@@ -37,13 +37,13 @@ class Key(Struct, frozen=True, kw_only=True):
     """One setting."""
 
     name: str
-    """Dotted; `*` stands for a name that whoever writes the file chooses."""
+    """Dotted; `*` stands for a name that the author of the file chooses."""
     kind: object
     """A type that its value fits."""
     words: str
     """What it does, in one sentence."""
     default: str = ""
-    """What holds when nobody says anything."""
+    """The value when no file sets it."""
     who: Who = "trusted"
     gathered: Gathered = "highest"
     elsewhere: Elsewhere = "no"
@@ -80,7 +80,7 @@ _PERMISSIONS: Final = Section(
             who="any",
             gathered="list",
             elsewhere="yes",
-            words="Rules for calls that never happen, such as `Bash(git push *)`; deny beats ask beats allow, whoever wrote them.",
+            words="Rules for calls that never happen, such as `Bash(git push *)`; deny beats ask beats allow, in all files.",
         ),
         Key(
             name="permissions.ask",
@@ -121,7 +121,7 @@ _PERMISSIONS: Final = Section(
             who="any",
             gathered="list",
             elsewhere="yes",
-            words='`"disable"`: nobody may use `bypassPermissions`.',
+            words='`"disable"`: `bypassPermissions` cannot be used.',
         ),
         Key(
             name="defaultTrustLevel",
@@ -260,7 +260,7 @@ _PROFILE: Final = (
         name="options",
         kind=Object,
         secret=True,
-        words="Whatever else its requests shall have, as the provider names it; passed through untouched.",
+        words="Further fields of its requests, as the provider names them; passed through untouched.",
     ),
     Key(
         name="headers.*",
@@ -349,7 +349,7 @@ _SURROUNDINGS: Final = Section(
             who="any",
             gathered="list",
             elsewhere="yes",
-            words="Servers of `.mcp.json` that are not, whoever enables them.",
+            words="Servers of `.mcp.json` that are not used, whichever file enables them.",
         ),
     ),
 )
@@ -427,7 +427,7 @@ _BY_FIRST: Final = {
 
 
 def find_key(where: Sequence[str]) -> Key | None:
-    """The setting that stands under `where`, by either spelling; None when there is none there."""
+    """Return the setting that stands under `where`, by either spelling; None when there is none there."""
     return _find(tuple(where)) if where and where[0] in _BY_FIRST else None
 
 
@@ -453,7 +453,7 @@ def is_shared(name: str) -> bool:
 
 
 def canonical(where: Sequence[str]) -> tuple[str, ...]:
-    """`where` with the usual spelling of its last part."""
+    """Return `where` with the usual spelling of its last part."""
     key = find_key(where)
     return (*where[:-1], key.parts[-1]) if key is not None and key.also and where[-1] == key.also else tuple(where)
 
@@ -479,7 +479,7 @@ def _fits(part: str, word: str) -> bool:
 
 
 def is_elsewhere(where: Sequence[str]) -> bool:
-    """Whether another program knows a key that means nothing here."""
+    """Return whether another program knows a key that means nothing here."""
     first, *rest = where
     return first in KNOWN_ELSEWHERE or (
         first == "permissions" and rest[:1] in ([each] for each in PERMISSIONS_ELSEWHERE)
@@ -487,20 +487,20 @@ def is_elsewhere(where: Sequence[str]) -> bool:
 
 
 def nearly(word: str, known: Iterable[str]) -> str:
-    """The known name that a slip of the pen was likely meant to be, in whatever capitals; empty when none is near."""
+    """Return the known name that a misspelled one likely means, in any capitals; empty when none is near."""
     folded = {each.casefold(): each for each in known}
     near = nearest(word.casefold(), folded) or nearest(word.casefold(), folded, cutoff=0.6)
     return folded.get(near, "")
 
 
 def is_nearly_permissions(name: str) -> bool:
-    """Whether a key that nobody knows is nearly spelled `permissions`."""
+    """Return whether an unknown key is nearly spelled `permissions`."""
     known = names_below(())
     return name not in known and name not in KNOWN_ELSEWHERE and nearly(name, known) == "permissions"
 
 
 def restricting(where: Sequence[str]) -> str:
-    """The key of `permissions` that can only restrict, and that is meant by a misspelled name at `where`; empty when there is none.
+    """Return the key of `permissions` that can only restrict, and that a misspelled name at `where` means; empty when there is none.
 
     Either of the two names may be misspelled: that of the section, that of the key, or both.
     """
@@ -518,7 +518,7 @@ _RESTRICTING: Final = ("deny", "ask", "defaultMode", "disableBypassPermissionsMo
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
-    """The known word that was most likely meant; empty when none is near."""
+    """Return the known word that was most likely meant; empty when none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for what is wrong
 
     if len(word) > _LONGEST:
@@ -534,7 +534,7 @@ ADDRESS: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def settings_schema() -> Schema:
-    """The schema: every key, nothing else, each with its sentence."""
+    """Return the JSON Schema of settings files: every key with its sentence, and no other."""
     root = _section()
     for key in KEYS:
         _put(root, key)
@@ -571,7 +571,7 @@ def _put(root: Schema, key: Key) -> None:
 
 
 def _inside(above: Schema, part: str) -> Schema:
-    """The schema of the object under a name, made when it is met first."""
+    """Return the schema of the object under a name, made when it is met first."""
     if part != "*":
         found: Schema = above["properties"].setdefault(part, _section())
         return found

@@ -48,7 +48,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def says_nothing(self) -> bool:
-        """Whether losing it would lose nothing."""
+        """True when losing it would lose nothing."""
         return not (self.deny or self.ask or self.mode or self.no_bypass or self.hooks or self.servers_off or self.keys)
 
 
@@ -73,7 +73,7 @@ class LastGood:
         return ""
 
     def recall(self, place: SettingsFile, problem: str) -> LayerFile | None:
-        """What the broken file at `place` said when it could last be read, less whatever it allowed; None when nobody knows."""
+        """Return what the broken file at `place` said when it could last be read, less what it allowed; None when that is not known."""
         try:
             kept = self._load(place.path)
         except (OSError, UserError):
@@ -93,7 +93,7 @@ class LastGood:
         )
 
     def keys_of(self, place: SettingsFile) -> tuple[str, ...]:
-        """The variables with keys that a file that counts for nothing names, or named when it could last be read."""
+        """Return the variables with keys that a file that counts for nothing names, or named when it could last be read."""
         if is_missing(place.path):
             return ()
         try:
@@ -138,15 +138,15 @@ def _permissions(kept: Kept, place: SettingsFile) -> Permissions:
 
 
 def has_changed_since(layers: "Layered") -> bool:
-    """Whether a file that `layers` were read from, or looked for, is not as it was. Costs a few looks at the file system."""
+    """Return whether a file that `layers` were read from, or looked for, has changed. Costs one `stat` for each."""
     return has_changed(layers.fingerprint)
 
 
 def no_looser(before: "Layered", now: "Layered") -> "Layered":
-    """`now`, and still everything that `before` denied, asked about and had guarded.
+    """Return `now` with everything that `before` denied, asked about and had guarded.
 
-    Whoever can change files between two turns may be the model itself: a file that it empties, or takes back with git, must not free it.
-    Hooks of a workspace that is trusted no longer stay with the survey they were trusted by, so whoever runs them sees what has changed.
+    The model itself can change files between two turns: a file that it empties, or takes back with git, must not free it.
+    Hooks of a workspace that is trusted no longer stay with the survey they were trusted by, so that a change is seen before they run.
     """
     rules = tuple(rule for rule in before.rules if rule.decision != "allow" and rule not in now.rules)
     hooks = tuple(_guards_lost(before, now))
@@ -165,7 +165,7 @@ def no_looser(before: "Layered", now: "Layered") -> "Layered":
 
 
 def _guards_lost(before: "Layered", now: "Layered") -> "Iterator[HookLayer]":
-    """The hooks that can stop something and are not among those of `now`."""
+    """Yield the hooks that can stop something and are not among those of `now`."""
     for layer in before.hooks:
         known = [each.section for each in now.hooks if each.file == layer.file]
         lost = {
@@ -178,7 +178,7 @@ def _guards_lost(before: "Layered", now: "Layered") -> "Iterator[HookLayer]":
 
 
 def _loses_managed_mode(before: "Layered", now: "Layered") -> bool:
-    """Whether the mode that whoever runs the machine settled would be looser, or gone."""
+    """Return whether a managed mode would be looser, or gone."""
     if before.mode_source != "managed" or before.mode is None:
         return False
     return now.mode_source != "managed" or now.mode is None or looser(now.mode, before.mode)

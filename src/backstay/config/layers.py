@@ -107,7 +107,7 @@ class Layered(Struct, frozen=True, kw_only=True):
 
     @property
     def notice(self) -> str:
-        """One line about what was left out because nobody trusts it as it is; empty when nothing was."""
+        """One line about what was left out for lack of trust; empty when nothing was."""
         return describe_left_out(self.trust) or describe_held(self.trust)
 
 
@@ -139,7 +139,7 @@ def read_layers(
     `trust`: True trusts the workspace for this run, False does not, None does what was recorded. `bare` reads only what is managed,
     and of the person's own files which variables hold keys.
     `vouched` is what the workspace brought along when `trust` was said: that word is not about what has come since.
-    Raise `UserError` for a broken file whose denials nobody remembers, and for a wrong value in a file that counts.
+    Raise `UserError` for a broken file whose denials are not known, and for a wrong value in a file that counts.
     """
     paths = ProjectPaths.of(cwd, environment)
     cwd, root, data = paths.cwd, paths.root, paths.data
@@ -163,7 +163,7 @@ def read_layers(
 
 
 def _read(wanted: Sequence[SettingsFile], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
-    """The files that are there. One that is the same file as another counts once, as the person's."""
+    """Yield the files that are there. One that is the same file as another counts once, as the person's."""
     found: list[LayerFile] = []
     for place in wanted:
         if place.source != "flag" and is_missing(place.path):
@@ -179,7 +179,7 @@ def _read(wanted: Sequence[SettingsFile], last_good: LastGood, notes: list[str])
 def _keys_beside(
     root: Path, wanted: Sequence[SettingsFile], last_good: LastGood, environment: Mapping[str, str]
 ) -> frozenset[str]:
-    """The keys that the person's files name, though nothing else in them counts."""
+    """Return the keys that the person's files name, though nothing else in them counts."""
     every = places(root, given=None, bare=False, environment=environment)
     own = (each for each in every if each.source == "person" and each not in wanted)
     return frozenset().union(*map(last_good.keys_of, own))

@@ -11,7 +11,7 @@ from backstay.sandbox.folders import project_root
 from backstay.vocab.rules import RuleSource
 
 MANAGED: Final = Path("/etc/backstay/settings.json")
-"""What whoever runs the machine has settled: nobody's file goes before it, and `--bare` does not leave it out."""
+"""Managed settings: highest precedence, read even with `--bare`."""
 ALSO_MANAGED: Final = "BACKSTAY_MANAGED_SETTINGS"
 """Environment: a second file of that kind, below the first, so that it can add and never take away."""
 OF_PROJECT: Final[tuple[RuleSource, ...]] = ("project", "local")
@@ -29,14 +29,14 @@ class SettingsFile(Struct, frozen=True, kw_only=True):
 
     @property
     def of_project(self) -> bool:
-        """Whether it comes with the workspace, so that it can allow nothing before it is trusted."""
+        """True when it comes with the workspace: then it can allow nothing before that is trusted."""
         return self.source in OF_PROJECT
 
 
 def places(
     root: Path, *, given: Path | None, bare: bool, environment: Mapping[str, str], managed: Path = MANAGED
 ) -> tuple[SettingsFile, ...]:
-    """The settings files of a run in the project `root`, highest first."""
+    """Return the settings files of a run in the project `root`, highest first."""
     found = [settings_file(managed, "managed")]
     if also := environment.get(ALSO_MANAGED):
         found.append(settings_file(Path(also).expanduser().absolute(), "managed"))
@@ -59,18 +59,18 @@ def config_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def home_dir(environment: Mapping[str, str]) -> Path:
-    """The person's home folder."""
+    """Return the person's home folder."""
     return Path(environment.get("HOME") or os.path.expanduser("~"))
 
 
 def claude_dir(environment: Mapping[str, str]) -> Path:
-    """Where the person's settings for another program are that are read along: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
+    """Return the folder of the person's settings for another program that are read too: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
     given = environment.get("CLAUDE_CONFIG_DIR")
     return Path(given).expanduser().absolute() if given else home_dir(environment) / ".claude"
 
 
 def data_folder(environment: Mapping[str, str]) -> Path:
-    """Where Backstay keeps its own files, as `workspaces.project.data_dir` says it for this process."""
+    """Return the folder of Backstay's own files in an environment."""
     if given := environment.get("BACKSTAY_DATA_DIR"):
         return Path(given).expanduser().absolute()
     base = environment.get("XDG_DATA_HOME")

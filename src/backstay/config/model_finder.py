@@ -30,7 +30,7 @@ class Finder:
     """Finds models. Keys reach the model and nothing else: no name, no figure and no error has them."""
 
     def __init__(self, settings: Settings | None, clock: Clock, *, environment: Mapping[str, str] = os.environ) -> None:
-        """Without `settings`, the person's own are read when a name is met that is no built-in provider's."""
+        """Look in `settings`; without, read the person's own when a name is met that is no built-in provider's."""
         self._settings = settings
         self._clock = clock
         self._environment = environment
@@ -41,7 +41,7 @@ class Finder:
         return self._settings
 
     def find(self, name: str) -> Model:
-        """The model called `name`. Raise `UserError` when there is none, or no key for it."""
+        """Return the model called `name`. Raise `UserError` when there is none, or no key for it."""
         provider, _, rest = name.partition(":")
         if not name:
             raise UserError(no_model())
@@ -54,12 +54,12 @@ class Finder:
         return find_model(name, self._clock, facts=self.facts, environment=self._environment)
 
     def complete(self, name: str) -> str:
-        """`name` with the model of the profile, when it is the name of a profile alone."""
+        """Return `name` with the model of the profile, when it is the name of a profile alone."""
         profile = None if ":" in name else self._profile(name)
         return f"{name}:{profile.model}" if profile is not None and profile.model else name
 
     def facts(self, name: str) -> ModelFacts:
-        """What is known of the model called `name`, without finding it."""
+        """Return what is known of the model called `name`, without finding it."""
         provider, _, rest = name.partition(":")
         if provider == "scripted":
             return PLAYED
@@ -113,12 +113,12 @@ class Finder:
         return _Discreet(found, tuple(headers.values())) if headers else found
 
     def idle_timeout_s(self, name: str) -> float | None:
-        """How long the model called `name` may be silent; None when its profile does not say."""
+        """Return how long the model called `name` may be silent; None when its profile does not say."""
         profile = self._profile(name.partition(":")[0])
         return None if profile is None else profile.timeout_s
 
     def _key(self, called: str, profile: Profile) -> Callable[[], str]:
-        """Reads the key at each question. A built-in provider's own variable is only for its own address."""
+        """Return what reads the key at each question. A built-in provider's own variable is only for its own address."""
         secret, environment = profile.api_key, self._environment
         if secret is not None and secret.is_in_keyring:
             return functools.cache(lambda: secret.reveal(environment))  # a keyring may take long, and ask the person
@@ -138,7 +138,7 @@ class Finder:
 
 
 def no_model() -> str:
-    """What to say when no model is named anywhere: the choices, each with what it needs."""
+    """Return what to tell a person when no model is named anywhere: the choices, each with what it needs."""
     with_key = [f"  {name + ':MODEL':20} with a key in {PROVIDERS[name].keys[0]}" for name in _WITH_KEY]
     return "\n".join(
         (
@@ -155,7 +155,7 @@ _WITH_KEY: Final = ("anthropic", "openai", "google")
 
 
 def _with_more(format: Format, headers: Mapping[str, str], options: Mapping[str, object]) -> Format:
-    """A wire format with the headers and options that a profile adds."""
+    """Return a wire format with the headers and options that a profile adds."""
     encoder = (lambda *who: _WithOptions(format.encoder(*who), options)) if options else format.encoder
     return replace(format, encoder=encoder, more={**format.more, **headers})
 
@@ -236,11 +236,11 @@ class Choice(Struct, frozen=True, kw_only=True):
     """A name that `Finder` finds."""
     why: Why
     notice: str = ""
-    """What the person should hear once, when nobody chose this."""
+    """What to tell the person once, when the environment alone decided."""
 
 
 def choose(settings: Settings, environment: Mapping[str, str] = os.environ, *, by_key: bool = True) -> Choice | None:
-    """The model of a session that names none; None when nothing says one.
+    """Return the model of a session that names none; None when nothing says one.
 
     In order: `currentProvider`, the older `provider`, `chat.default_model`, `model`, and then, unless `by_key` says no, a provider
     whose key is in the environment. Raise `UserError`, with file and line, for a `currentProvider` that has no profile or no model.
@@ -260,7 +260,7 @@ def choose(settings: Settings, environment: Mapping[str, str] = os.environ, *, b
 
 
 def full_model(name: str) -> str:
-    """`name` with its provider, when it is one of the names that other programs use without; else as it is."""
+    """Return `name` with its provider, when it is one of the names that other programs use without; else as it is."""
     bare = name.partition("[")[0].strip()  # another program marks a longer window so
     if bare in SHORTCUTS:
         return SHORTCUTS[bare]
@@ -282,7 +282,7 @@ def _name_profile_model(settings: Settings, key: str, name: str) -> str:
 
 
 def _resolve_name(settings: Settings, environment: Mapping[str, str], notes: list[str]) -> str:
-    """The name under `model`, when it means something here. What only another program understands is passed over."""
+    """Return the name under `model`, when it means something here. Pass over what only another program understands."""
     written = settings.model
     if not written or ":" in written or written in settings.providers:
         return written

@@ -1,7 +1,7 @@
 """The `permissions` of a settings file: what is allowed, asked for and denied.
 
 What cannot be read of a denial makes the whole file count as broken; what cannot be read of an allowance allows nothing. A mode that
-nobody knows stops the run: whoever wrote it may have meant a stricter one.
+is not known stops the run: a stricter one may be meant.
 """
 
 import re
@@ -31,7 +31,7 @@ _EMPTY: Final = re.compile(r"[^()]*\(\s*\)")
 
 
 class UnknownMode(UserError):
-    """A word for a mode or a level that nobody knows: no older copy of the file says what was meant."""
+    """An unknown word for a mode or a level: no older copy of the file says what was meant."""
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
@@ -42,15 +42,15 @@ class Permissions(Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     """Folders beside the working folder, as written."""
     no_bypass: bool = False
-    """Whether the mode that asks nobody may not be used."""
+    """Whether `bypassPermissions` may not be used."""
 
     def select(self, decision: Decision) -> tuple[Rule, ...]:
-        """The rules with this decision."""
+        """Return the rules with this decision."""
         return tuple(rule for rule in self.rules if rule.decision == decision)
 
 
 def looser(mode: Mode, than: Mode) -> bool:
-    """Whether `mode` lets more happen without a person."""
+    """Return whether `mode` lets more happen without a person."""
     return _LOOSENESS.index(mode) > _LOOSENESS.index(than)
 
 
@@ -104,7 +104,7 @@ def slips_of(content: Mapping[str, object]) -> tuple[Slip, ...]:
 
 
 def slip_words(reader: JsonReader, content: Mapping[str, object]) -> Iterator[str]:
-    """A sentence about each misspelled name under which something stands that restricts."""
+    """Yield a sentence about each misspelled name under which something stands that restricts."""
     for slip in slips_of(content):
         name, where = ".".join(slip.where), f"{SECTION}.{slip.meant}"
         yield (
@@ -114,7 +114,7 @@ def slip_words(reader: JsonReader, content: Mapping[str, object]) -> Iterator[st
 
 
 def unknown_permissions(content: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Where a key of `permissions` stands that nobody knows, or a key that is nearly `permissions`, and a sentence about it."""
+    """Yield where an unknown key of `permissions` stands, or a key that is nearly `permissions`, and a sentence about it."""
     slips = {slip.where: slip.meant for slip in slips_of(content)}
     known = names_below((SECTION,))
     for section, inner in content.items():
@@ -132,7 +132,7 @@ def unknown_permissions(content: Mapping[str, object]) -> Iterator[tuple[tuple[s
 
 
 def _fits(meant: str, value: object) -> bool:
-    """Whether a value is what stands under such a key."""
+    """Return whether a value can stand under such a key."""
     if meant in DECISIONS:
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
     return isinstance(value, str) or value is True
@@ -143,7 +143,7 @@ _FOLDERS: Final = "additionalDirectories"
 
 
 def read_level(reader: JsonReader, value: object) -> Mode | None:
-    """The mode that a `defaultTrustLevel` means. Raise `UnknownMode` for a word that nobody knows."""
+    """Return the mode that a `defaultTrustLevel` means. Raise `UnknownMode` for an unknown word."""
     text = reader.check(value, str, (LEVEL,))
     known = _LEVELS.get(text)
     if known is None and (meant := _guess_word(reader, text, tuple(_LEVELS), (LEVEL,), "level")):
@@ -196,7 +196,7 @@ def _mode(reader: JsonReader, value: object) -> Mode | None:
 
 
 def _guess_word(reader: JsonReader, text: str, known: tuple[str, ...], where: tuple[str, ...], kind: str) -> str:
-    """The word that was likely meant in another program's file, told with a warning. In a file of our own, raise `UnknownMode`."""
+    """Return the word that another program's file likely means, and warn of it. In a file of our own, raise `UnknownMode`."""
     folded = {word.casefold(): word for word in known}
     meant = folded.get(nearest(text.casefold(), folded), "")
     words = f"{text[:_LONGEST]!r} is no {kind} that this version knows."
@@ -215,7 +215,7 @@ def _effect_words(meant: str) -> str:
 
 
 def _stricter(mode: Mode) -> Mode | None:
-    """A mode that was not spelled right, if it asks more than the usual one does."""
+    """Return a misspelled mode if it asks more than the usual one does."""
     return mode if looser("default", mode) else None
 
 

@@ -8,7 +8,7 @@ from backstay.vocab.event import By
 
 
 def who_runs() -> By:
-    """Who runs this process: the person, or a hook or a model of a session that started it.
+    """Return who runs this process: the person, or a hook or a model of a session that started it.
 
     The variables that a session sets are looked at besides the mark, for systems that have none.
     """

@@ -19,10 +19,10 @@ Shape = TypeVar("Shape")
 
 
 class Book(Generic[Shape]):
-    """A small file of JSON that we keep for a person: believed only when nobody else could write it, changed by one process at a time."""
+    """A small file of JSON that we keep for a person: believed only when no other user could write it, changed by one process at a time."""
 
     def __init__(self, path: Path, shape: type[Shape], again: str, *, person: str = "") -> None:
-        """`shape()` is what stands in a file that is not there. `again` says what to do after a damaged one was removed.
+        """Keep `shape()` until there is a file. `again` says what to do after a damaged file was removed.
 
         With `person`, only a person may do what it says: no program of a session changes the file.
         """
@@ -41,7 +41,7 @@ class Book(Generic[Shape]):
 
     @contextmanager
     def changing(self) -> Iterator[Shape]:
-        """Give what stands in it, to be changed and then written, while nobody else does that."""
+        """Give what stands in it, to be changed and then written, under a lock."""
         if self._person:
             require_person(self._person)
         try:
@@ -54,7 +54,7 @@ class Book(Generic[Shape]):
 
 
 def read_private(path: Path) -> bytes | None:
-    """The bytes of a file of ours; None when there is none. Raise `UserError` when somebody else could have written it."""
+    """Return the bytes of a file of ours; None when there is none. Raise `UserError` when another user could have written it."""
     try:
         content, found = read_regular(path, _LARGEST)
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def writable_name(path: str | Path) -> str:
-    """A path as text that JSON can hold, different for every path: a name need not be UTF-8."""
+    """Return a path as text that JSON can hold, different for every path: a name need not be UTF-8."""
     encoded = os.fsencode(path)
     try:
         return encoded.decode()
@@ -83,7 +83,7 @@ def writable_name(path: str | Path) -> str:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold a lock beside `path`, so that nobody else reads, changes and writes it meanwhile."""
+    """Hold a lock beside `path`, so that no other process changes it meanwhile."""
     make_folder(path.parent)
     handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

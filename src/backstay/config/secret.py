@@ -41,7 +41,7 @@ class Secret:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the text itself was given."""
+        """True when the text itself was given."""
         return not self._text.startswith("$")
 
     @property
@@ -51,11 +51,11 @@ class Secret:
 
     @property
     def is_in_keyring(self) -> bool:
-        """Whether the keyring is asked, which may take a while."""
+        """True when the keyring is asked, which may take a while."""
         return _KEYRING.fullmatch(self._text) is not None
 
     def reveal(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The text. Raise `UserError` when its variable is not set, or the keyring does not have it."""
+        """Return the text. Raise `UserError` when its variable is not set, or the keyring does not have it."""
         if found := _KEYRING.fullmatch(self._text):
             return _from_keyring(found[1], found[2], self._name)
         found = _VARIABLE.fullmatch(self._text)
@@ -77,12 +77,12 @@ class Secret:
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text says where a secret is, and is none itself."""
+    """Return whether a text says where a secret is, and is none itself."""
     return bool(_VARIABLE.fullmatch(text) or _KEYRING.fullmatch(text))
 
 
 def variable_of(text: str) -> str:
-    """The variable that `$ENV:NAME` names; empty for any other text."""
+    """Return the variable that `$ENV:NAME` names; empty for any other text."""
     found = _VARIABLE.fullmatch(text)
     return found[1] if found else ""
 
@@ -113,7 +113,7 @@ def find_named_keys(content: Mapping[str, object], *, own: bool, idle: bool = Fa
     """Return the variables that a file names as keys: each `$ENV:NAME`, and in a file of the person's `own` what its MCP servers are given.
 
     Of a file that counts for nothing (`idle`) also what headers of its hooks name: those do not run.
-    What a file says counts whatever it means: a setting that this version does not know may name a key too.
+    Every text of a file is looked at: a setting that this version does not know may name a key too.
     """
     found = set(variables(content))
     found |= set(find_hook_variables(content.get(HOOKS))) if idle else set()
@@ -124,14 +124,14 @@ def find_named_keys(content: Mapping[str, object], *, own: bool, idle: bool = Fa
 
 
 def variables(value: object) -> Iterator[str]:
-    """The variables that `$ENV:NAME` names, at any depth."""
+    """Yield the variables that `$ENV:NAME` names, at any depth."""
     for _, text in _texts(value, ""):
         if name := variable_of(text):
             yield name
 
 
 def find_hook_variables(section: object) -> Iterator[str]:
-    """The variables that headers of hooks are made of, however the section is nested."""
+    """Yield the variables that headers of hooks are made of, at any depth of the section."""
     if isinstance(section, Mapping):
         names = section.get("allowedEnvVars")
         yield from (name for name in (names if isinstance(names, list) else ()) if isinstance(name, str))
@@ -141,7 +141,7 @@ def find_hook_variables(section: object) -> Iterator[str]:
 
 
 def _find_filled(entry: object) -> Iterator[str]:
-    """The variables that make a header, and elsewhere those whose name, or that of the variable they fill, says that they are secret."""
+    """Yield the variables that make a header, and elsewhere those whose name, or that of the variable they fill, is that of a secret."""
     if not isinstance(entry, Mapping):
         return
     for section, value in entry.items():
@@ -152,7 +152,7 @@ def _find_filled(entry: object) -> Iterator[str]:
 
 
 def _texts(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """Every text in a value, and the key that it stands under."""
+    """Yield every text in a value, and the key that it stands under."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, Mapping):
@@ -167,7 +167,7 @@ HIDDEN: Final = "(a secret)"
 _PRIVATE: Final = ("env", "headers")
 """What is hidden of a server, a hook or a transport; the rest of it says what would run."""
 _OPTIONS: Final = "options"
-"""What a provider or a transport is given besides: nobody knows what of it is secret."""
+"""What a provider or a transport is given besides: any of it may be secret."""
 
 
 _QUERY: Final = frozenset(("key", "sig", "signature", "auth", "pass", "pw", "code"))
@@ -176,7 +176,7 @@ _PARAMETER: Final = re.compile(r"(?<=[?&;])(?P<name>[^\s=&;#?]{1,100})=[^\s&;#]+
 
 
 def mask(where: Sequence[str], value: object) -> object:
-    """What stands under `where`, without its secrets. Where a secret is kept, `$ENV:NAME` or `$KEYRING:...`, is none."""
+    """Return what stands under `where`, without its secrets. Where a secret is kept, `$ENV:NAME` or `$KEYRING:...`, is none."""
     key, name = find_key(where), where[-1] if where else ""
     told = key is not None and key.secret and (not isinstance(value, Mapping) or name == _OPTIONS)
     if told or name in _PRIVATE or (isinstance(value, str) and value and is_secret_key(name)):
@@ -189,7 +189,7 @@ def mask(where: Sequence[str], value: object) -> object:
 
 
 def mask_query(text: str) -> str:
-    """`text` without the values that stand under the names of secrets in the query of a URL."""
+    """Return `text` without the values that stand under the names of secrets in the query of a URL."""
 
     def clean(match: re.Match[str]) -> str:
         name = unquote(match["name"])
@@ -199,7 +199,7 @@ def mask_query(text: str) -> str:
 
 
 def hide(value: object) -> object:
-    """`value` with every text in it hidden that does not only say where a secret is."""
+    """Return `value` with every text in it hidden that does not only say where a secret is."""
     if isinstance(value, Mapping):
         return {name: hide(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -208,7 +208,7 @@ def hide(value: object) -> object:
 
 
 def _words(where: Sequence[str], words: Sequence[object]) -> Iterator[object]:
-    """The items of a list, which have no name; but one after a word such as `--api-key` is what that word asks for."""
+    """Yield the items of a list, which have no name; but one after a word such as `--api-key` is what that word asks for."""
     name = ""
     for each in words:
         yield mask((*where, name), each)
@@ -221,7 +221,7 @@ _OF_STORE: Final = re.compile(r"[?&]key=env:([A-Za-z_][A-Za-z0-9_]*)")
 def collect_keys(settings: "Settings | None", layered: "Layered | None" = None, store_url: str = "") -> Keys:
     """Return the keys that `settings`, every file of `layered` that counts, and the store's address name.
 
-    A profile that a higher file replaced is still somebody's key. What an untrusted workspace names is not heard: it could name any
+    The key of a profile that a higher file replaced is still a key. What an untrusted workspace names does not count: it could name any
     variable, and keep it from programs that need it. Of a broken file what it named when it could last be read counts. A store's key that
     is in a file or the keyring is fetched there, which may take a while.
     """

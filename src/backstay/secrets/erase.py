@@ -1,7 +1,7 @@
 """Erasing the secrets of a stored session: a mark in the place of each, in everything that is kept of the session.
 
 The order makes a crash harmless. First what lies beside the log loses them, since it is looked for by what the log still says. Then the
-log changes in one step, with an event that says so. Then the store removes what was replaced from its files. Whoever does it again after
+log changes in one step, with an event that says so. Then the store removes what was replaced from its files. Doing it again after
 a crash finds the old log or the new one, and a store that says that it is not clean.
 """
 
@@ -62,7 +62,7 @@ class _Rewriting(Struct):
                 self.moved[sha] = new
 
     def events(self) -> tuple[Recorded, ...]:
-        """The events that are other ones now."""
+        """Return the events that changed."""
         change = self.look.eraser.text
         new = (
             msgspec.structs.replace(
@@ -89,7 +89,7 @@ class _Rewriting(Struct):
 
 
 async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason: str, clock: Clock) -> Erased:
-    """Erase the secrets of a session. Raise `SessionBusy` when somebody has it open, `LogDamaged` when not all of it can be read.
+    """Erase the secrets of a session. Raise `SessionBusy` when it is open in another process, `LogDamaged` when not all of it can be read.
 
     Nothing is written when there is none. Call `scour` when all sessions are done.
     """
@@ -124,19 +124,19 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
 
 
 async def check_erasable(store: EventStore, meta: SessionMeta) -> None:
-    """Raise what `erase` would raise when somebody has a session open, or not all of it can be read."""
+    """Raise what `erase` would raise when a session is open in another process, or not all of it can be read."""
     async with held(store, meta.id, "secrets erase"):
         await whole_progress(store, meta.id)
 
 
 async def scour(store: EventStore) -> None:
-    """Remove from the files of a store whatever was replaced."""
+    """Remove from the files of a store everything that was replaced."""
     if isinstance(store, Rewritable):
         await store.scour()
 
 
 async def is_clean(store: EventStore) -> bool:
-    """Whether the last erasing in a store came to its end."""
+    """Return whether the last erasing in a store came to its end."""
     return not isinstance(store, Rewritable) or await store.is_clean()
 
 
@@ -149,7 +149,7 @@ async def _fact(
     reason: str,
     clock: Clock,
 ) -> Recorded:
-    """The event that says what was done. The log is folded for it as it will be, so one that does not fold is never written."""
+    """Return the event that says what was done. Fold the log with it first: one that does not fold is never written."""
     new = {record.seq: record for record in changed}
     state = await folded(session, [new.get(record.seq, record) for record in records])
     if state.progress.seq != records[-1].seq:
@@ -162,7 +162,7 @@ async def _fact(
 
 
 def _citations(records: Sequence[Recorded], changed: Sequence[Recorded]) -> tuple[frozenset[str], frozenset[str]]:
-    """The blobs that the log cites now, and those that it cites no more."""
+    """Return the blobs that the log cites now, and those that it cites no more."""
     new = {record.seq: record for record in changed}
     before = frozenset(sha for record in records for sha in find_cited_blobs(record.event))
     after = frozenset(sha for record in records for sha in find_cited_blobs(new.get(record.seq, record).event))

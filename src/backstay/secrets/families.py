@@ -24,19 +24,19 @@ class Family(Struct, frozen=True):
         return eraser
 
     async def with_secrets(self, store: EventStore, eraser: Eraser) -> "Family":
-        """The same with those only that have any."""
+        """Return the same with only those that have secrets."""
         eraser = await self.teach(store, eraser)
         return replace(self, meant=tuple([each for each in self.meant if (await scan(store, each, eraser)).spots]))
 
     async def find_left_out(self, store: EventStore, eraser: Eraser) -> tuple[SessionMeta, ...]:
-        """Those with secrets that belong to the family and are not meant."""
+        """Return those with secrets that belong to the family and are not meant."""
         eraser = await self.teach(store, eraser)
         others = [each for each in self.members if each not in self.meant]
         return tuple([each for each in others if (await scan(store, each, eraser)).spots])
 
 
 def families(metas: Iterable[SessionMeta], meant: Collection[str]) -> tuple[Family, ...]:
-    """The families of all sessions of a store in which one is that is meant."""
+    """Return the families of sessions of a store to which one of `meant` belongs."""
     by_id = {each.id: each for each in metas}
     grouped: dict[str, list[SessionMeta]] = {}
     for each in by_id.values():

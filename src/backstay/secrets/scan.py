@@ -36,7 +36,7 @@ class Cited(Struct):
 
 
 async def records_of(store: EventStore, session: str) -> AsyncIterator[tuple[Recorded, ...]]:
-    """The events of a session, some at a time, as far as they can be read."""
+    """Yield the events of a session, some at a time, as far as they can be read."""
     after = 0
     while True:
         records = (await store.read(session, after, CHUNK)).records
@@ -48,7 +48,7 @@ async def records_of(store: EventStore, session: str) -> AsyncIterator[tuple[Rec
 
 
 async def content_of(store: EventStore, sha256: str) -> bytes | None:
-    """The bytes of a blob; None when they are gone, which `sessions verify` says."""
+    """Return the bytes of a blob; None when they are gone, which `sessions verify` says."""
     try:
         return await store.blob(sha256)
     except BlobMissing:
@@ -56,12 +56,12 @@ async def content_of(store: EventStore, sha256: str) -> bytes | None:
 
 
 def texts_of(record: Recorded) -> Iterator[str]:
-    """Every text in an event, names of fields aside."""
+    """Return every text in an event, without the names of fields."""
     yield from texts_in(msgspec.to_builtins(record.event))
 
 
 def name_of(record: Recorded) -> str:
-    """What kind of event it is."""
+    """Return the name of an event's kind."""
     return NAME_OF[type(record.event)]
 
 
@@ -109,7 +109,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kinds(self) -> dict[str, int]:
-        """What was found, and at how many places."""
+        """The kinds of secrets that were found, and at how many places."""
         return kinds_of(self.spots)
 
     @property
@@ -119,7 +119,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kinds_of(spots: Iterable[SecretPlace]) -> dict[str, int]:
-    """What was found at some places, and how often."""
+    """Return what was found at some places, and how often."""
     total: Counter[str] = Counter()
     for spot in spots:
         total.update(spot.kinds)
@@ -146,7 +146,7 @@ class SecretScan(Struct):
         return await self._learn_from([*await self._read_trace(), *await self._aside()]) or found
 
     async def spots(self) -> tuple[SecretPlace, ...]:
-        """Every place with secrets in the log and its blobs, and how many there are beside it."""
+        """Return every place with secrets in the log and its blobs, and how many there are beside it."""
         spots: list[SecretPlace] = []
         async for records in records_of(self.store, self.session):
             for record in records:
@@ -159,7 +159,7 @@ class SecretScan(Struct):
         return (*spots, *await self._beside())
 
     def kinds_in_blob(self, content: bytes, about: Cited) -> dict[str, int]:
-        """The secrets in a blob. A medium is no text: only values that are known are looked for in it."""
+        """Return the secrets in a blob. In a medium, which is no text, only known values are looked for."""
         text = _text(content, about)
         if about.roles == {"media"}:
             return {"a known value": 1} if self.eraser.mask_known(text) != text else {}
@@ -189,7 +189,7 @@ class SecretScan(Struct):
 
 
 def _text(content: bytes, about: Cited) -> str:
-    """What is looked through of a blob: of a listing the names."""
+    """Return the text of a blob that is searched: of a listing the names."""
     return list_texts(content) if "listing" in about.roles else as_text(content)
 
 

@@ -13,7 +13,7 @@ _SHORT: Final = 12
 
 
 def find_commit() -> str:
-    """Return the commit of this program, in short; empty when nobody knows it. A checkout knows, and a wheel that was built from one."""
+    """Return the commit of this program, in short; empty when it is not known. A checkout knows, and a wheel that was built from one."""
     root = find_checkout()
     found = _head(root / ".git") if root else _read(_PACKAGE / "commit.txt")
     return found[:_SHORT] if _COMMIT.fullmatch(found) else ""
@@ -51,7 +51,7 @@ def hint_package(arguments: str) -> str:
 
 
 def _head(git: Path) -> str:
-    """The commit that is checked out, from git's own files: a process would cost more than all else that `--version` does."""
+    """Return the commit that is checked out, read from git's own files: a process would cost more than all else that `--version` does."""
     if git.is_file():  # a worktree has its folder elsewhere
         git = git.parent / _read(git).removeprefix("gitdir: ")
     shared = git / (_read(git / "commondir") or ".")

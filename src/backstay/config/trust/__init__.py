@@ -1,1 +1,1 @@
-"""What people trust and allow: a workspace by its content, grants, programs that a trusted file runs."""
+"""Trust and grants: a workspace by its content, rules allowed for longer than a session, programs that a trusted file runs."""

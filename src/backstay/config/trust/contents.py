@@ -33,7 +33,7 @@ class Contents:
         self._bytes_left = most_bytes
 
     def content(self, path: Path, *, follow: bool) -> str:
-        """The digest of a file; of a link its target, and with `follow` also what it leads to."""
+        """Return the digest of a file; of a link its target, and with `follow` also what it leads to."""
         self.count(0)
         try:
             kind = stat.S_IFMT(path.lstat().st_mode)
@@ -69,7 +69,7 @@ class Contents:
             self.problem = self.problem or f"{str(folder)!r} cannot be looked into: {exc.strerror}"
 
     def name(self, path: Path) -> str:
-        """The name of a file in a survey."""
+        """Return the name of a file in a survey."""
         text, top = str(path), f"{self.root}{os.sep}"
         return writable_name(text.removeprefix(top) if text.startswith(top) else os.path.relpath(path, self.root))
 
@@ -82,7 +82,7 @@ class Contents:
 
 
 def _beginnings(folder: str) -> Iterator[Path]:
-    """What makes a folder a package."""
+    """Yield the files that make a folder a package."""
     try:
         yield from (Path(folder, each) for each in os.listdir(folder) if each.startswith("__init__."))
     except OSError:  # a file, or a folder that Python could not look into either
@@ -90,5 +90,5 @@ def _beginnings(folder: str) -> Iterator[Path]:
 
 
 def sha(content: bytes) -> str:
-    """The digest of some bytes."""
+    """Return the digest of some bytes."""
     return hashlib.sha256(content).hexdigest()

@@ -72,13 +72,13 @@ class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
     fetching: Mapping[str, tuple[str, ...]]
 
     def steers(self, variable: str) -> bool:
-        """Whether a variable changes which programs or files run."""
+        """Return whether a variable changes which programs or files run."""
         return variable in self.variables or variable.startswith(self.families)
 
 
 @cache
 def command_table() -> ProgramTable:
-    """What is known of programs."""
+    """Return the table of known programs."""
     text = Path(__file__).with_name("followed.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text), ProgramTable)
 
@@ -131,7 +131,7 @@ class ManifestWords(Struct, frozen=True):
 
 
 def manifest_words(manifest: RunManifest, rest: Sequence[str | None]) -> ManifestWords:
-    """The files and folders in its words. Raise `NotFollowed` for flags and values that may have it run something else."""
+    """Return the files and folders in its words. Raise `NotFollowed` for flags and values that may have it run something else."""
     files: list[str | None] = []
     folders: list[str | None] = []
     others: list[str] = []
@@ -165,7 +165,9 @@ def _require_harmless(manifest: RunManifest, word: str) -> None:
 
 
 def list_written(rest: Sequence[str | None]) -> Iterator[str | None]:
-    """What a program may write that writes files of its words: with `ln -s a/b` that is `b`, with `-ox` and `--output=x` it is `x`."""
+    """Yield what a program that writes files of its words may write: with `ln -s a/b` that is `b`, with `-ox` and `--output=x` it is
+    `x`.
+    """
     for word in rest:
         if word is None or not word.startswith("-"):
             yield word
@@ -177,7 +179,7 @@ def list_written(rest: Sequence[str | None]) -> Iterator[str | None]:
 
 
 def fetches_unnamed(name: str, rest: Sequence[str | None]) -> bool:
-    """Whether a program may write files that no word of it names."""
+    """Return whether a program may write files that no word of it names."""
     if name == "wget":
         return not {"-O", "-qO", "-O-", "-qO-"} & set(rest)
     return name == "curl" and any(
@@ -202,7 +204,7 @@ def _is_search_path(node: ast.Attribute) -> bool:
 
 
 def _takes_apart(node: ast.Import | ast.ImportFrom) -> bool:
-    """Whether a module is known by another name afterwards, or parts of the interpreter are."""
+    """Return whether a module is known by another name afterwards, or parts of the interpreter are."""
     if isinstance(node, ast.ImportFrom):
         return node.module in ("os", "sys") or any(each.name == "*" for each in node.names)
     return any(each.asname for each in node.names)
@@ -241,7 +243,7 @@ def _require_awk(rest: Sequence[str | None]) -> None:
 
 
 def _behind(rest: Sequence[str | None], flags: Sequence[str]) -> Iterator[str | None]:
-    """The words behind these flags, each of which has a value, glued to it or not."""
+    """Yield the words behind these flags, each of which has a value, glued to it or not."""
     words = iter(rest)
     for word in words:
         if word in flags:
@@ -252,7 +254,7 @@ def _behind(rest: Sequence[str | None], flags: Sequence[str]) -> Iterator[str | 
 
 
 def _require_wrapper(name: str, rest: Sequence[str | None]) -> None:
-    """The words before the program must be such as change nothing of what runs."""
+    """Raise `NotFollowed` unless the words before the program change nothing of what runs."""
     for word in rest:
         if word is None or (word.startswith("-") and not _WRAPPER_FLAG.fullmatch(word)):
             raise NotFollowed(f"what {name} runs with these words is not known")
@@ -261,7 +263,7 @@ def _require_wrapper(name: str, rest: Sequence[str | None]) -> None:
 
 
 _EVALUATED: Final = re.compile(r"\$\(|`")
-"""In a text that is no command yet: a command, once somebody evaluates it."""
+"""In a text that is no command yet: a command, once it is evaluated."""
 _ARITHMETIC: Final = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 _NUMBERS: Final = re.compile(r"-?\d+|\$[?#]|\$\{#?[?#]?\}")
 
@@ -292,7 +294,7 @@ def require_commands(root: "Node", content: bytes) -> None:
 
 
 def below(node: "Node") -> Iterator["Node"]:
-    """A node and all that is in it, in order."""
+    """Yield a node and all that is in it, in order."""
     waiting = [node]
     while waiting:
         each = waiting.pop()
@@ -301,7 +303,7 @@ def below(node: "Node") -> Iterator["Node"]:
 
 
 def text_of(node: "Node", content: bytes) -> str:
-    """What is written there."""
+    """Return the text of a node."""
     return content[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
@@ -316,7 +318,7 @@ def _require_plain_names(node: "Node", content: bytes) -> None:
 
 
 def _is_evaluated(node: "Node", content: bytes) -> bool:
-    """Whether there is a command in quotes that keep it from being one here."""
+    """Return whether there is a command in quotes that keep it from being one here."""
     return any(each.type == "raw_string" and _EVALUATED.search(text_of(each, content)) for each in below(node))
 
 

@@ -28,12 +28,12 @@ class Unclear(ValueError):
 
 
 def program_keys(content: str) -> tuple[tuple[str, str], ...]:
-    """The keys of a git configuration that may run a program, with their values, in order. Raise `Unclear`."""
+    """Return the keys of a git configuration that may run a program, with their values, in order. Raise `Unclear`."""
     return tuple((key, value) for key, value in git_keys(content) if not _is_harmless(key, value))
 
 
 def git_keys(content: str) -> Iterator[tuple[str, str]]:
-    """Every key of a git configuration with its value: `section.name` or `section.sub.name`. Raise `Unclear`."""
+    """Yield every key of a git configuration with its value: `section.name` or `section.sub.name`. Raise `Unclear`."""
     if "\0" in content:
         raise Unclear("it holds a null byte")
     content, section = content.removeprefix("\ufeff"), ""
@@ -65,7 +65,7 @@ def _section(header: re.Match[str]) -> str:
 
 
 def _value(content: str, at: int) -> tuple[str, int]:
-    """The value that begins at `at`, where the name ended, and where it ends."""
+    """Return the value that begins at `at`, where the name ended, and where it ends."""
     if content[at : at + 1] != "=":
         end = re.compile(r"[ \t]*(?:[#;][^\n]*)?(?:\r?\n|$)").match(content, at)
         if end is None:
@@ -120,7 +120,7 @@ def _is_harmless(key: str, value: str) -> bool:
 
 
 def _runs_helper(address: str) -> bool:
-    """Whether git would start a program for an address: `ext::sh -c ...`, or an option in place of an address."""
+    """Return whether git would start a program for an address: `ext::sh -c ...`, or an option in place of an address."""
     return "::" in address.split("/", 1)[0] or address.startswith("-")
 
 
@@ -220,7 +220,7 @@ class Submodules(Struct, frozen=True):
 
 
 def own_folders(root: Path, cwd: Path) -> Iterator[Path]:
-    """Where git would find its configuration: the project's own folder, and a bare repository that lies around the working folder."""
+    """Yield where git would find its configuration: the project's own folder, and a bare repository around the working folder."""
     yield from _git_of(root)
     for folder in (cwd, *cwd.parents):
         if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
@@ -259,7 +259,7 @@ def submodules(own: Iterable[Path], root: Path, most: int) -> Submodules:
 
 
 def _find_module_folders(modules: Path, most: int) -> Iterator[Path]:
-    """The git folders below `modules`, where git keeps those of submodules."""
+    """Yield the git folders below `modules`, where git keeps those of submodules."""
     waiting, known = [modules], set[str]()
     while waiting:
         folder = waiting.pop()
@@ -283,7 +283,7 @@ def _check(count: int, most: int) -> None:
 
 
 def _git_of(tree: Path) -> Iterator[Path]:
-    """The git folders of a work tree."""
+    """Yield the git folders of a work tree."""
     own = tree / ".git"
     if own.is_dir():
         yield own
@@ -292,7 +292,7 @@ def _git_of(tree: Path) -> Iterator[Path]:
 
 
 def _read_pointer(file: Path) -> Iterator[Path]:
-    """The folders of a worktree or a submodule, whose `.git` is a file that names them."""
+    """Yield the folders of a worktree or a submodule, whose `.git` is a file that names them."""
     try:
         content, _ = read_regular(file, LARGEST)
         folder = file.parent / os.fsdecode(content.replace(b"\0", b"")).removeprefix("gitdir:").strip()

@@ -19,7 +19,7 @@ from backstay.config.secret import mask
 from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, OWN, Contents, sha
 from backstay.config.trust.followed import NotFollowed
 from backstay.config.trust.git_config import TooMany, Unclear, own_folders, program_keys, submodules
-from backstay.config.trust.own_programs import is_stranger, own_program
+from backstay.config.trust.own_programs import is_foreign_module, own_program
 from backstay.config.trust.run_files import (
     HookCommand,
     find_followed_files,
@@ -38,7 +38,7 @@ LARGEST_TEXT: Final = 512 * 1024
 
 
 def hook_words(hooks: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield each handler of a section of hooks, in whatever shape it stands, after its words: what it runs, with which variables."""
+    """Yield each handler of a section of hooks, in any shape, after its words: what it runs, with which variables."""
     inner = hooks.get("hooks")
     for event, value in (inner if isinstance(inner, dict) else hooks).items():
         for handler, variables in _handlers(value, ()):
@@ -56,7 +56,7 @@ def _handlers(value: object, variables: tuple[str, ...]) -> Iterator[tuple[objec
 
 
 def _strip_conditions(handler: object) -> object:
-    """What a handler runs or asks, without the keys that only say when and how."""
+    """Return what a handler runs or asks, without the keys that only say when and how."""
     if not isinstance(handler, dict):
         return handler
     quiet = ("type", "timeout", "statusMessage", "matcher", "shell", "async", "asyncRewake", "onFailure", "once")
@@ -86,7 +86,7 @@ def show_texts(value: object) -> Iterator[str]:
 
 
 def describe_allowed_tools(path: Path) -> Iterator[str]:
-    """What the text of a skill or command may use without asking while it is followed."""
+    """Yield what the text of a skill or command may use without asking while it is followed."""
     try:
         content, _ = read_regular(path, LARGEST_TEXT)
         head = read_frontmatter(content, str(path)) if b"llowed" in content else None
@@ -106,7 +106,7 @@ def env_words(file: LayerFile) -> tuple[str, ...]:
 
 
 def setting_words(changes: Mapping[str, object]) -> Iterator[str]:
-    """What other settings a file changes."""
+    """Yield the other settings that a file changes."""
     for section, value in changes.items():
         for name, each in value.items() if isinstance(value, dict) else (("", value),):
             words = " ".join(all_texts(mask((section, name) if name else (section,), each)))
@@ -114,7 +114,7 @@ def setting_words(changes: Mapping[str, object]) -> Iterator[str]:
 
 
 def all_texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value, in order, names of objects' members left out."""
+    """Yield every text in a JSON value, in order, without the names of objects' members."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -215,7 +215,7 @@ def survey(
 
 
 def find_drift(before: WorkspaceInventory) -> tuple[str, ...]:
-    """The scripts and extensions that are no longer as they were in a survey. For whoever is about to run one."""
+    """Return the scripts and extensions that are no longer as they were in a survey: what is about to run is compared with it."""
     look = Contents(Path(before.root))
     changed: list[str] = []
     for known, digest in before.seen.items():
@@ -323,7 +323,7 @@ class _Look(Contents):
                 self._modules(folder)
 
     def _modules(self, folder: Path) -> None:
-        """Python looks there before it looks for its own modules, which import one another."""
+        """Add the modules of a folder that Python would import before its own, which import one another."""
         known = f"modules:{self.name(folder)}"
         if known not in self.seen and folder.is_relative_to(self.root):
             self.seen[known] = ABSENT  # each that is there has a line of its own
@@ -334,7 +334,7 @@ class _Look(Contents):
         return next((self.unfollowed[each.text] for each in commands if each.text in self.unfollowed), "")
 
     def own(self, file: LayerFile) -> None:
-        """What the person's own programs would run out of the project."""
+        """Add what the person's own programs would run out of the project."""
         hooks = () if file.hooks_off else hook_commands(file.hooks, frozenset())
         for what, commands in (("hook", hooks), ("server", server_commands(file.servers))):
             for each in commands:
@@ -346,7 +346,7 @@ class _Look(Contents):
         self.commands.append(each.text)
         self.named |= {self.name(path): self.content(path, follow=True) for path in program.named}
         new = [path for path in program.modules if os.path.lexists(path)]
-        modules = program.modules if not program.safe or any(map(is_stranger, new)) else ()
+        modules = program.modules if not program.safe or any(map(is_foreign_module, new)) else ()
         there = [path for path in (*program.found, *modules) if os.path.lexists(path)]
         for path in there:
             self.seen[f"{OWN}{self.name(path)}"] = self.content(path, follow=True)
@@ -449,11 +449,11 @@ class _Look(Contents):
             self._git_item(f"{key} {count[key]}" if count[key] > 1 else key, f"{key} = {value}", inner, path)
 
     def _is_own_tree(self, tree: str, *, own: bool) -> bool:
-        """Whether a work tree is the one that a git folder is expected to have: the project, or for a submodule a folder in it."""
+        """Return whether a work tree is the one that a git folder is expected to have: the project, or for a submodule a folder in it."""
         return tree == str(self.root) or (not own and tree.startswith(f"{self.root}{os.sep}"))
 
     def _git_value(self, folder: Path, key: str, value: str) -> Iterator[str]:
-        """The digests of the files that a value leads to, so that a change of them is noticed."""
+        """Yield the digests of the files that a value leads to, so that a change of them is noticed."""
         for path in self._find_mentioned(value):
             self.running.append(path)
             yield self.content(path, follow=True)
@@ -469,7 +469,7 @@ class _Look(Contents):
                 yield self.content(path, follow=True)
 
     def _git_hooks(self, folder: Path) -> Iterator[str]:
-        """The names and digests of the hooks in a folder: one that is added runs as well."""
+        """Yield the names and digests of the hooks in a folder: one that is added runs as well."""
         try:
             with os.scandir(folder) as listing:
                 entries = sorted(islice(listing, self.files_left + 1), key=lambda entry: entry.name)
@@ -487,10 +487,10 @@ class _Look(Contents):
 
 
 def _first_line(path: Path) -> str:
-    """The line of a script that names what runs it; empty when it has none."""
+    """Return the line of a script that names its interpreter; empty when it has none."""
     try:
         with open_regular(path) as file:
             line = file.readline(LONGEST_COMMAND)
     except OSError:
-        return ""  # whoever looks at its content says so
+        return ""  # the look at its content says so
     return line[2:].decode("utf-8", "surrogateescape") if line.startswith(b"#!") else ""

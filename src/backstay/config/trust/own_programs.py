@@ -72,7 +72,7 @@ class OwnProgram(Struct, frozen=True, kw_only=True):
 
 
 def own_program(command: str, args: Sequence[str] | None, root: Path, cwd: Path, home: Path) -> OwnProgram:
-    """What `command` would run out of the workspace `root` when it is started in `cwd`; both without links."""
+    """Return what `command` would run out of the workspace `root` when it is started in `cwd`; both without links."""
     bases = (root, *(each for each in (cwd, *cwd.parents) if each != root and each.is_relative_to(root)))
     look, elsewhere = _look(command, args, bases, home), _look(command, args, (_ELSEWHERE,), home)
     text = command_text(command, args)
@@ -88,8 +88,8 @@ def own_program(command: str, args: Sequence[str] | None, root: Path, cwd: Path,
     )
 
 
-def is_stranger(path: Path) -> bool:
-    """Whether a module is none that Python itself has: then somebody may have meant the one in the folder."""
+def is_foreign_module(path: Path) -> bool:
+    """Return whether Python itself has no module of that name: then the one in the folder may be meant."""
     name = path.parent.name if path.stem.startswith("__") else path.stem
     return not {name, path.parent.name} & sys.stdlib_module_names
 
@@ -104,7 +104,7 @@ def _look(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], hom
 
 
 def _is_said(path: Path, text: str, home: Path) -> bool:
-    """Whether a command has the whole path of a file."""
+    """Return whether a command has the whole path of a file."""
     if str(path) in text:
         return True
     below = f"/{path.relative_to(home)}" if path.is_relative_to(home) else None
@@ -148,13 +148,13 @@ class _OwnLook(CommandLook):
             self.doubt = self.doubt or str(exc)
 
     def _read_by(self, words: tuple[str | None, ...]) -> None:
-        """The files that stand in the words of a program."""
+        """Add the files that stand in the words of a program."""
         for word in filter(None, words):
             for written in dict.fromkeys((word, word.partition("=")[2], word.removeprefix("-f"))):
                 self.found += (path for path in self._at(written) if written and path.is_file())
 
     def _by_hand(self, short: str, rest: tuple[str | None, ...]) -> Callable[[], None] | None:
-        """What follows a program whose way is another one here."""
+        """Return how to follow a program that is followed in another way here."""
         table = command_table()
         if short.startswith("python"):
             self.uses_python = True
@@ -185,7 +185,7 @@ class _OwnLook(CommandLook):
         self._manifest((*(manifest.files if manifest else ()), "package.json"), rest)
 
     def _project(self, files: Sequence[str], name: str, rest: tuple[str | None, ...]) -> None:
-        """What a project of these files says, unless the program is told of a folder elsewhere or asked for something else."""
+        """Add what a project of these files runs, unless the program is told of a folder elsewhere or asked for something else."""
         words = [word or "" for word in rest]
         at = next((count for count, word in enumerate(words) if word in ("--directory", "--project")), None)
         elsewhere = at is not None and at + 1 < len(words) and os.path.isabs(words[at + 1])
@@ -195,25 +195,25 @@ class _OwnLook(CommandLook):
             self._manifest(files, rest)
 
     def _require_commands(self, root: object, content: bytes) -> None:
-        """What a text evaluates is the person's word."""
+        """Accept the text: what it evaluates is the person's word."""
 
     def _require_words(self, name: str, rest: Sequence[str | None]) -> None:
-        """So are the words of a program."""
+        """Accept the words of a program, which are the person's."""
 
     def _require_known(self, name: str | None, harmless: frozenset[str]) -> None:
-        """Modules are the person's word unless the folder brings them."""
+        """Accept the module: it is the person's word unless the folder brings it."""
 
     def _require_unwritten(self) -> None:
-        """What it writes is no matter here."""
+        """Accept what it writes, which is no matter here."""
 
     def _assign(self, name: str, value: str) -> None:
-        """What leads to folders elsewhere is the person's word."""
+        """Accept what leads to folders elsewhere: it is the person's word."""
         folders = [Path(os.path.realpath(each)) for each in value.strip("\"'").split(os.pathsep) if os.path.isabs(each)]
         if len(folders) != value.count(os.pathsep) + 1 or any(each.is_relative_to(self._bases[0]) for each in folders):
             super()._assign(name, value)
 
     def _code(self, language: str, text: str | None, depth: int) -> None:
-        """A text of Python is the person's word, whatever it runs; what it imports is looked for in the folder."""
+        """Accept a text of Python, which is the person's word; look in the folder for what it imports."""
         if language != "python" or text is None:
             super()._code(language, text, depth)
             return
@@ -234,7 +234,7 @@ class _OwnLook(CommandLook):
         self.found += project
 
     def _ask(self, rest: tuple[str | None, ...]) -> None:
-        """What a text for Node.js asks for; modules are looked for in the folder."""
+        """Add what a text for Node.js asks for; modules are looked for in the folder."""
         for at, word in enumerate(rest):
             if word is None:
                 self.doubt = self.doubt or "a word of it is known only when it runs"
@@ -267,7 +267,7 @@ def _is_module_or_text(word: str | None) -> bool:
 
 
 def _obeys(name: str) -> bool:
-    """Whether a Python is known to be new enough to be told where not to look."""
+    """Return whether a Python is known to be new enough to be told where not to look."""
     path = os.path.realpath(shutil.which(name) or name)
     if path == os.path.realpath(sys.executable):
         return True
@@ -293,12 +293,12 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
     """Judges the person's own programs in one workspace."""
 
     survey: "WorkspaceInventory"
-    """What the workspace brought along when somebody last said something about it."""
+    """What the workspace brought along when the person last trusted it, or it was first looked at."""
     trusted: bool
     cwd: Path
     home: Path
     for_run: bool = False
-    """Whether the person trusts it for this run: then what nobody looked at before counts as it is when it is first started."""
+    """Whether the person trusts it for this run: then a file that was not looked at before counts as it is when it is first started."""
     first: dict[str, str] = field(default_factory=dict)
     """The digests of such files."""
 
@@ -306,7 +306,9 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
         """Look at the workspace as it is now. Blocks on files."""
         root = Path(self.survey.root)
         program = own_program(command, args, root, self.cwd, self.home)
-        meant = self.trusted and any(self._digest_when_trusted(path) for path in program.modules if is_stranger(path))
+        meant = self.trusted and any(
+            self._digest_when_trusted(path) for path in program.modules if is_foreign_module(path)
+        )
         looked_for = () if program.safe and not meant else program.modules
         surveyed = command_text(command, args) in self.survey.own
         for path in (*program.found, *looked_for):
@@ -322,7 +324,7 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
         return OwnRun(environment=SAFE_PATH if program.safe and not meant else {})
 
     def paths(self, command: str, args: Sequence[str] | None) -> tuple[Path, ...]:
-        """The files of the workspace that it would run, there or not."""
+        """Return the files of the workspace that it would run, there or not."""
         return own_program(command, args, Path(self.survey.root), self.cwd, self.home).paths
 
     def _digest_when_trusted(self, path: Path) -> str:
@@ -335,7 +337,7 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
         return Contents(Path(self.survey.root)).content(path, follow=True)
 
     def _against(self, path: Path, *, surveyed: bool) -> str:
-        """Why a file is in the way."""
+        """Return why a file is in the way; empty when it is not."""
         now, name = self._digest(path), self._name(path)
         known = self._digest_when_trusted(path) if self.trusted else ""
         if self.trusted and self.for_run and not surveyed:
@@ -350,7 +352,7 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
 
 
 def own_runs(trust: "WorkspaceTrust | None", cwd: str) -> OwnRuns | None:
-    """Who judges programs in `cwd`; nobody where no workspace was looked at."""
+    """Return the judge of programs in `cwd`; None where no workspace was looked at."""
     if trust is None:
         return None
     return OwnRuns(

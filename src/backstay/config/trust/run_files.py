@@ -45,7 +45,7 @@ _LONGEST_SETTINGS: Final = 256 * 1024
 
 
 def find_mentioned(command: str, bases: tuple[Path, ...], home: Path) -> Iterator[Path]:
-    """The files of the project, the first of `bases`, that stand in `command`, looked for from each of them.
+    """Yield the files of the project, the first of `bases`, that stand in `command`, looked for from each of them.
 
     Those that are in the project as written count, wherever a link leads, and those that a link leads into it.
     """
@@ -72,7 +72,7 @@ def _resolve_folder(path: str) -> str:
 
 
 def _words_in_quotes(text: str, depth: int) -> set[str]:
-    """Everything in `text` that a shell could see as a word, also in quotes within quotes."""
+    """Return everything in `text` that a shell could see as a word, also in quotes within quotes."""
     found = {text, *_BETWEEN.split(text)}
     try:
         split = shlex.split(text)
@@ -111,7 +111,7 @@ _UNREADABLE: Final = ("function_definition", "process_substitution", "coproc_sta
 def find_followed_files(
     command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path
 ) -> tuple[Path, ...]:
-    """The files that a hook's command runs, looked for from each of `bases`; also those that would run if they were there.
+    """Return the files that a hook's command runs, looked for from each of `bases`; also those that would run if they were there.
 
     With `args` the command is one program, started as it is; without, a shell reads it. Raise `NotFollowed`.
     """
@@ -121,7 +121,7 @@ def find_followed_files(
 def follow_command(
     command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path, *, fetches: bool = False
 ) -> "CommandLook":
-    """A look at a hook's command, as `followed`.
+    """Follow a hook's command, as `find_followed_files` does, and return what was seen.
 
     `fetches`: what is fetched by a name that the command has is what was trusted with it. Raise `NotFollowed`.
     """
@@ -174,7 +174,7 @@ class CommandLook:
                 self.program(_words(node, content), depth)
 
     def _fill_folders(self, content: bytes) -> bytes:
-        """The text with the folders in place of what stands for them; in single quotes nothing does."""
+        """Return the text with the folders in place of what stands for them; in single quotes nothing does."""
         pieces, done = list[bytes](), 0
         for node in below(_parser().parse(content).root_node):
             text = text_of(node, content)
@@ -222,7 +222,7 @@ class CommandLook:
             raise Unknown(f"what {name!r} runs here is not known")
 
     def _fetches(self, name: str, rest: Sequence[str | None]) -> bool:
-        """Whether a program runs what it fetches by name, and nothing of the folder."""
+        """Return whether a program runs what it fetches by name, and nothing of the folder."""
         words = command_table().fetching.get(name)
         if words is None or not self._fetches_packages or any(word is None for word in rest):
             return False
@@ -251,7 +251,7 @@ class CommandLook:
         self._bases = tuple(dict.fromkeys((*self._bases, *into)))
 
     def _repositories(self) -> None:
-        """git obeys a repository in a folder that the command goes to."""
+        """Raise `NotFollowed` where git obeys another repository in a folder that the command goes to; add where one could appear."""
         for base in self._bases[self._first :]:
             for folder in (base, *base.parents):
                 if folder == self._bases[0] or not folder.is_relative_to(self._bases[0]):
@@ -314,7 +314,7 @@ class CommandLook:
         require_words(name, rest)
 
     def _require_known(self, name: str | None, harmless: frozenset[str]) -> None:
-        """A module that the folder does not bring must be one that runs nothing of it."""
+        """Raise `NotFollowed` for a module that the folder does not bring, unless it runs nothing of the folder."""
         if name not in harmless and not any(map(os.path.lexists, self._places_of(name))):
             raise NotFollowed(f"what the module {name!r} runs is not known")
 
@@ -327,7 +327,7 @@ class CommandLook:
                 raise NotFollowed(f"it writes {word!r} and runs it")
 
     def _module(self, name: str | None) -> None:
-        """A module is a file or a folder of each place where Python looks; one that appears earlier would run instead."""
+        """Add the file or folder of a module in each place where Python looks; one that appears earlier would run instead."""
         self.found += self._places_of(name)
 
     def _places_of(self, name: str | None) -> Iterator[Path]:
@@ -341,7 +341,7 @@ class CommandLook:
             yield base.joinpath(*parts) / "__main__.py"
 
     def _follow_manifest(self, manifest: RunManifest, rest: Sequence[str | None]) -> None:
-        """A program that files of known names tell what to run, or files and folders that its words name."""
+        """Follow a program that files of known names tell what to run, or files and folders that its words name."""
         named = manifest_words(manifest, rest)
         self._manifest(manifest.files, rest)
         if manifest.brings:
@@ -367,7 +367,7 @@ class CommandLook:
         self._files_of(places, names)
 
     def _files_of(self, places: Sequence[Path], names: Sequence[str]) -> None:
-        """Files of these names, in capitals or small letters, and what those mention that are settings."""
+        """Add files of these names, in capitals or small letters, and what those mention that are settings."""
         capitals = {name.lower() for name in names}
         for place in dict.fromkeys(places):
             self.found += (place / name for name in names)
@@ -376,7 +376,7 @@ class CommandLook:
                 self.found += find_mentioned(_start_of(place / name), (*self._bases, place), self._home)
 
     def bring(self, rest: Sequence[str | None]) -> None:
-        """`npx NAME` runs what the folder brings under this name, before it fetches anything."""
+        """Add what `npx NAME` runs: what the folder brings under this name, before it fetches anything."""
         names = [word for word in rest if word and not word.startswith("-")]
         for base in self._bases:
             for name in names:
@@ -387,7 +387,7 @@ class CommandLook:
                 self.found.append(base / "package.json")
 
     def _package(self, rest: Sequence[str | None]) -> None:
-        """`npx NAME` runs what is installed in the folder; what is not is fetched, and nobody knows what that is."""
+        """Follow `npx NAME`, which runs what is installed in the folder. Raise `NotFollowed` for what it would fetch, which is unknown."""
         if self._fetches_packages and next((word for word in rest if word is None or not word.startswith("-")), None):
             return self.bring(rest)
         name = next((word for word in rest if word is None or not word.startswith("-")), None)
@@ -397,7 +397,7 @@ class CommandLook:
         self.found += installed
 
     def _follow_beginning(self, word: str, endings: Sequence[str]) -> None:
-        """A file that is found by the beginning of its name, and in a folder."""
+        """Follow a file that is found by the beginning of its name, or in a folder."""
         if not {"/", "."} & set(word):
             raise NotFollowed(f"{word!r} may be a command of the program's own")
         self._file(word)
@@ -421,7 +421,7 @@ class CommandLook:
 
 
 def _environment_of(program: Path) -> Iterator[Path]:
-    """What an interpreter in a virtual environment obeys before it reads its script."""
+    """Yield what an interpreter in a virtual environment obeys before it reads its script."""
     if program.parent.name not in ("bin", "Scripts"):
         return
     top = program.parent.parent
@@ -432,7 +432,7 @@ def _environment_of(program: Path) -> Iterator[Path]:
 
 
 def _names_in(folder: Path) -> Sequence[str]:
-    """What lies in a folder; nothing of one that cannot be looked into: then nothing of it runs either."""
+    """Return the names in a folder; nothing of one that cannot be looked into: then nothing of it runs either."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -445,12 +445,12 @@ def _with_files(folder: Path) -> Iterator[Path]:
 
 
 def _folders_between(root: Path, path: Path) -> Iterator[Path]:
-    """The folders of the project above a file."""
+    """Return the folders of the project above a file."""
     yield from (each for each in path.parents if each.is_relative_to(root))
 
 
 def _start_of(settings: Path) -> str:
-    """The text of settings; empty when there are none. What cannot be read is noticed when it is hashed."""
+    """Return the text of settings; empty when there are none. What cannot be read is noticed when it is hashed."""
     try:
         content, _ = read_regular(settings, _LONGEST_SETTINGS)
     except OSError:
@@ -459,7 +459,7 @@ def _start_of(settings: Path) -> str:
 
 
 def _has_programs(manifest: Path) -> bool:
-    """Whether a package says that it has programs itself; one that cannot be read may."""
+    """Return whether a package says that it has programs itself; one that cannot be read may."""
     try:
         with manifest.open("rb") as file:
             return b'"bin"' in file.read(1024 * 1024)
@@ -476,7 +476,7 @@ def _words(command: "Node", content: bytes) -> tuple[str | None, ...]:
 
 
 def _word(node: "Node", content: bytes) -> str | None:
-    """What a word is, when that is known before it runs."""
+    """Return what a word is, when that is known before it runs."""
     text = text_of(node, content)
     if any(each.type in _DYNAMIC for each in below(node)) or _PATTERN.search(_QUOTED.sub("", text)):
         return None
@@ -490,7 +490,7 @@ def _word(node: "Node", content: bytes) -> str | None:
 
 
 def _literal(word: str) -> str:
-    """A word in which `~` stands for itself."""
+    """Return a word in which `~` stands for itself."""
     return f"./{word}" if word.startswith("~") else word
 
 
@@ -515,11 +515,11 @@ class HookCommand(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What tells it from others."""
+        """The words that tell it from others."""
         return command_text(self.command, self.args)
 
     def look(self, bases: tuple[Path, ...], home: Path) -> CommandLook:
-        """What it runs of the project. Raise `NotFollowed`."""
+        """Follow it, and return what it runs of the project. Raise `NotFollowed`."""
         if not self.bash:
             raise NotFollowed("it is written for another shell than bash")
         if steered := sorted(filter(command_table().steers, self.variables)):
@@ -528,7 +528,7 @@ class HookCommand(Struct, frozen=True):
 
 
 def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookCommand]:
-    """The programs in a section of hooks, however it is nested. `variables` are set for all of them."""
+    """Yield the programs in a section of hooks, at any depth. `variables` are set for all of them."""
     waiting = [hooks]
     while waiting:
         each = waiting.pop()
@@ -547,7 +547,7 @@ def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookComm
 
 
 def server_commands(servers: object) -> Iterator[HookCommand]:
-    """The programs of MCP servers: each is started as it is, without a shell."""
+    """Yield the programs of MCP servers: each is started as it is, without a shell."""
     for each in servers.values() if isinstance(servers, Mapping) else ():
         if isinstance(each, Mapping) and isinstance(command := each.get("command"), str) and command:
             args, own = each.get("args"), each.get("env")
@@ -561,5 +561,5 @@ def server_commands(servers: object) -> Iterator[HookCommand]:
 
 
 def command_text(command: str, args: Sequence[str] | None) -> str:
-    """What tells a hook's program from others: the words that it is started with."""
+    """Return the words that a hook's program is started with, which tell it from others."""
     return " ".join((command, *(args or ())))

@@ -1,6 +1,6 @@
 """Whether the person trusts what a workspace brings along: recorded by its folder, and by the content that was shown.
 
-A workspace that brings nothing along that would run or loosen anything is as good as trusted. Any other is untrusted until somebody
+A workspace that brings nothing along that would run or loosen anything is as good as trusted. Any other is untrusted until a person
 says so, and again when anything that it would run has changed.
 """
 
@@ -47,12 +47,12 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
 
     @property
     def trusted(self) -> bool:
-        """Whether what it brings along may run and allow."""
+        """True when what it brings along may run and allow."""
         return self.state == "trusted"
 
     @property
     def vouched(self) -> WorkspaceInventory:
-        """What somebody's word was about: whatever runs is compared with this."""
+        """The inventory that the person's word was about: what runs is compared with this."""
         return self.before or self.survey
 
     @property
@@ -80,7 +80,7 @@ class TrustStore:
         return self._book.path
 
     def look_up(self, survey: WorkspaceInventory, *, bare: bool = False) -> WorkspaceTrust:
-        """How far the workspace of `survey` is trusted. Raise `UserError` when the book cannot be believed."""
+        """Return how far the workspace of `survey` is trusted. Raise `UserError` when the book cannot be believed."""
         if survey.problem:
             return WorkspaceTrust(state="untrusted", survey=survey)
         if not survey.claims:
@@ -122,7 +122,7 @@ class TrustStore:
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str], *, bare: bool) -> tuple[str, ...]:
-    """The names of what is new, other or gone; with `bare`, what is gone was only not looked for."""
+    """Return the names of what is new, other or gone; with `bare`, what is gone was only not looked for."""
     other = {name for name, digest in now.items() if before.get(name, ABSENT) != digest}
     gone = {name for name in before if name not in now and not bare and not name.startswith(_MAY_GO)}
     return tuple(sorted(other | gone))
@@ -151,12 +151,12 @@ class GrantStore:
         self._book = Book(data / "grants.json", dict[str, tuple[str, ...]], "grant", person=action)
 
     def rules(self, project: str) -> tuple[Rule, ...]:
-        """What is allowed in a project, wherever it was granted. Raise `UserError` when the book cannot be believed."""
+        """Return what is allowed in a project, wherever it was granted. Raise `UserError` when the book cannot be believed."""
         texts = [text for rules in self.here(project).values() for text in rules]
         return tuple(replace(Rule.parse("allow", text), source="grant", root=project) for text in dict.fromkeys(texts))
 
     def here(self, project: str) -> Mapping[str, tuple[str, ...]]:
-        """The grants that hold in a project, by their place. Raise `UserError` when the book cannot be believed."""
+        """Return the grants that hold in a project, by their place. Raise `UserError` when the book cannot be believed."""
         book = self._book.read()
         return {place: book[place] for place in (writable_name(project), EVERYWHERE) if place in book}
 
@@ -192,7 +192,7 @@ _SOME: Final = 3
 
 
 def warn_if_exposed(file: LayerFile) -> Iterator[str]:
-    """Say when somebody else could change a file that is not a workspace's."""
+    """Warn when another user could change a file that is not a workspace's."""
     text = file.text
     if text is None or file.place.of_project:
         return
@@ -215,7 +215,7 @@ def odd_root(root: Path, home: Path) -> Iterator[str]:
 
 
 def describe_held(trust: WorkspaceTrust) -> str:
-    """One line about the hooks that wait for trust for this run; empty when none does."""
+    """Return one line about the hooks that wait for trust for this run; empty when none does."""
     if not trust.held_hooks:
         return ""
     (command, why), *more = sorted(trust.held_hooks.items())
@@ -234,7 +234,7 @@ _HELD: Final = (
 
 
 def describe_left_out(trust: WorkspaceTrust) -> str:
-    """One line about what an untrusted workspace wants and does not get; empty when that is nothing."""
+    """Return one line about what an untrusted workspace wants and does not get; empty when that is nothing."""
     if trust.trusted or not (trust.survey.claims or trust.survey.problem):
         return ""
     if not trust.survey.claims:
@@ -260,7 +260,7 @@ def _join_words(parts: list[str]) -> str:
 
 
 def list_changed(trust: WorkspaceTrust) -> tuple[str, ...]:
-    """The files that are not as they were when the workspace was trusted."""
+    """Return the files that are not as they were when the workspace was trusted."""
     return tuple(dict.fromkeys(name.partition(":")[2] for name in trust.changed))
 
 
