@@ -202,7 +202,7 @@ def test_a_wildcard_behind_a_slash_does_not_climb_out(rule: str, command: str) -
 @pytest.mark.parametrize(
     ("rule", "command"),
     [
-        ("rm -rf node_modules/*", "rm -rf node_modules/x"),
+        ("rm -rf build/*", "rm -rf build/x"),
         ("rm -rf node_modules/*", "rm -rf node_modules/.cache/y..z"),
         ("./scripts/* *", "./scripts/run ../x"),
         ("tool ../x/*", "tool ../x/y"),

@@ -414,6 +414,23 @@ def test_a_program_in_a_folder_of_path_is_not_written_unasked(world: World) -> N
     assert world.decide("cat tools/bin/uptime && echo x > tools/a.txt", mode="acceptEdits", running=own) == "allow"
 
 
+def test_what_programs_of_the_project_load_is_not_written_unasked(world: World) -> None:
+    world.add("env1/pyvenv.cfg", "env1/lib/python3.13/x.py", "tools/bin/a.txt", "tools/lib/guard.js", "packages/a.js")
+    (world.work / "tools/bin/guard").symlink_to("../lib/guard.js")
+    own = program_folders([str(world.work)], f"/usr/bin:{world.work}/tools/bin", str(world.work))
+    for command in (
+        "cp src/a.py .venv/lib/python3.11/site-packages/pip/__init__.py",
+        "cp src/a.py env1/lib/python3.13/x.py",
+        "cp src/a.py tools/lib/guard.js",
+        "cp src/a.py node_modules/eslint/bin/eslint.js",
+        "mv packages node_modules/eslint",
+        "cp -r packages node_modules",
+    ):
+        assert world.decide(command, mode="acceptEdits", running=own) == "ask", command
+    for command in ("rm -rf node_modules/.cache", "rm -rf node_modules", "cp src/a.py packages/b.js"):
+        assert world.decide(command, mode="acceptEdits", running=own) == "allow", command
+
+
 def test_a_folder_that_only_looks_like_objects_of_git_is_searched(world: World) -> None:
     world.add("node/.git/objects/.env", text=SECRET)
     assert world.decide("grep -r KEY= node") == "ask"

@@ -47,15 +47,20 @@ _OF_PYTHON: Final = ("bin", "Scripts")
 
 
 def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...]:
-    """List the folders of `path`, the variable, and of virtual environments that lie in one of `roots`, with and without links followed."""
+    """List what programs that a shell finds are made of, as far as it lies in one of `roots`, with and without links followed.
+
+    These are the folders of `path`, the variable, what links in them lead to, and whole virtual environments.
+    """
     named = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]
+    named += [
+        entry.path for folder in named if _is_in(folder, roots) for entry in _entries(folder) if entry.is_symlink()
+    ]
     named += [folder for root in dict.fromkeys((*roots, cwd)) for folder in _environments(root)]
-    tops = tuple(roots)
     return tuple(
         spelling
         for folder in dict.fromkeys(named)
         for spelling in dict.fromkeys((folder, os.path.realpath(folder)))
-        if any(spelling != top and _is_below(spelling, top) for top in tops)
+        if _is_in(spelling, roots)
     )
 
 
@@ -92,10 +97,13 @@ def _entries(root: str) -> list[os.DirEntry[str]]:
 
 
 def _environments(root: str) -> Iterator[str]:
-    """Yield the folders of programs in virtual environments at the top of a folder."""
-    for entry in _entries(root):
-        if os.path.isfile(os.path.join(entry.path, "pyvenv.cfg")):
-            yield from (os.path.join(entry.path, name) for name in _OF_PYTHON)
+    """Yield the virtual environments at the top of a folder: their programs load all that is in them."""
+    return (entry.path for entry in _entries(root) if os.path.isfile(os.path.join(entry.path, "pyvenv.cfg")))
+
+
+def _is_in(path: str, tops: Sequence[str]) -> bool:
+    """Return whether a path lies below one of `tops` and is none of them."""
+    return any(path != top and _is_below(path, top) for top in tops)
 
 
 def _is_below(path: str, top: str) -> bool:
