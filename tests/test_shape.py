@@ -46,8 +46,6 @@ PARTICIPLES_LEFT: Final = dict(
 
     export 29
 
-    plugins 1
-
     session 32
 
     skills 12

@@ -75,14 +75,14 @@ FILES = st.builds(
 )
 
 
-@given(files=st.lists(FILES, min_size=1, max_size=12), limit=st.integers(1_500, 12_000), strangers=st.booleans())
-def test_files_keep_the_limit_of_their_part(files: list[TextFile], limit: int, strangers: bool) -> None:
-    found = fit_files(files, limit, strangers=strangers, ahead="Words.", after="More words.")
+@given(files=st.lists(FILES, min_size=1, max_size=12), limit=st.integers(1_500, 12_000), untrusted=st.booleans())
+def test_files_keep_the_limit_of_their_part(files: list[TextFile], limit: int, untrusted: bool) -> None:
+    found = fit_files(files, limit, untrusted=untrusted, ahead="Words.", after="More words.")
 
     assert len(found.text.encode()) <= limit
     assert found.text.startswith("Words.")
     assert found.text.endswith("More words.")
-    tag = "strangers-file" if strangers else "file"
+    tag = "strangers-file" if untrusted else "file"
     assert found.text.count(f"\n</{tag}>") == found.text.count(f"<{tag} path=") == len(found.sources)
     assert found.cut == (len(found.sources) < len(files) or "[cut here" in found.text)
 

@@ -63,7 +63,7 @@ async def of_memory(text: str) -> str:
 
 async def of_file(text: str) -> str:
     file = TextFile(path=Path("a"), shown="a", text=text, size=len(text))
-    return fit_files([file], 100_000, strangers=False).text
+    return fit_files([file], 100_000, untrusted=False).text
 
 
 async def of_task(text: str) -> str:

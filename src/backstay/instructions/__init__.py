@@ -1,4 +1,4 @@
-"""Layer 6: everything that a session is told before anybody speaks, in named and bounded parts.
+"""The instructions of a session: everything that the model gets before the first input, in named and bounded parts.
 
 inputs = find_inputs(cwd, trusted=True, mode="default", skills=(Listed(name="pdf", description="Read PDF files."),))
 instructions = await anyio.to_thread.run_sync(gather, inputs)

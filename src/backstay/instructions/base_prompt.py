@@ -1,4 +1,4 @@
-"""What every session is told by Backstay itself."""
+"""The fixed texts of the instructions."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Puts the instructions of a session together."""
+"""Build the instructions of a session."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,13 +74,13 @@ class Instructions(Struct, frozen=True, kw_only=True, dict=True):
     compact_instructions: str = ""
     """What summaries are to keep, as the notes say it."""
     files: Mapping[str, Stamp] = field(default_factory=dict)
-    """Every file and folder that was looked at, and how it was; None when it was not there."""
+    """Every file and folder that was read, with its stamp; None when it did not exist."""
     problems: tuple[str, ...] = ()
     """What was skipped, with file and line, for the person."""
 
     @cached_property
     def text(self) -> str:
-        """The whole, as it is sent. The same files give the same bytes."""
+        """The whole text, as it is sent. The same files give the same bytes."""
         return _SEPARATOR.join(part.whole for part in self.parts)
 
     @cached_property
@@ -89,15 +89,15 @@ class Instructions(Struct, frozen=True, kw_only=True, dict=True):
         return digest(self.text.encode())
 
     def part(self, name: str) -> str:
-        """The text of a part; empty when there is none."""
+        """Return the text of a part; empty when there is none."""
         return next((part.text for part in self.parts if part.name == name), "")
 
     def stale(self) -> bool:
-        """Whether any of the files is not as it was: a few looks at the file system. Then gather again, and compare `sha256`."""
+        """Return whether any of the files changed. Then gather again, and compare `sha256`."""
         return has_changed(self.files)
 
     def event(self, why: Why) -> InstructionsRead:
-        """The event that records them; `text` goes with it as a blob."""
+        """Return the event that records them; `text` goes with it as a blob."""
         return InstructionsRead(
             sha256=self.sha256,
             parts=tuple(part.record(digest(part.text.encode())) for part in self.parts),
@@ -107,7 +107,7 @@ class Instructions(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def gather(inputs: InstructionInputs) -> Instructions:
-    """Put the instructions for `place` together. It reads files and never fails: what cannot be used is among the problems.
+    """Gather the instructions of a session. It reads files and never fails: what cannot be used is among the problems.
 
     Call it in a thread. For the same place and files it gives the same bytes.
     """
@@ -140,19 +140,19 @@ def _from_files(reading: FileReading, fitted: dict[str, Fitted], branch: str) ->
     inputs = reading.inputs
     own = person_notes(reading)  # first: a file that is both the person's and the project's is the person's
     agents, notes = agent_notes(reading), project_notes(reading)
-    strangers = not inputs.trusted
+    untrusted = not inputs.trusted
     limit = inputs.part_limit
-    fitted["person"] = _files(own, limit, PERSON, strangers=False)
-    fitted["agent-instructions"] = _files(agents, limit, FOLLOW, strangers=strangers)
-    fitted["project-notes"] = _files(notes, limit, NOTES, strangers=strangers)
+    fitted["person"] = _files(own, limit, PERSON, untrusted=False)
+    fitted["agent-instructions"] = _files(agents, limit, FOLLOW, untrusted=untrusted)
+    fitted["project-notes"] = _files(notes, limit, NOTES, untrusted=untrusted)
     fitted["memory"] = _memory(inputs)
     fitted["tasks"] = _tasks(reading, branch)
     fitted["project"] = Fitted(text="\n".join(_project(reading)))
     fitted["language"] = Fitted(text=_language(reading))
-    return compact_instructions((*(() if strangers else (*agents.files, *notes.files)), *own.files))
+    return compact_instructions((*(() if untrusted else (*agents.files, *notes.files)), *own.files))
 
 
-def _files(notes: Notes, limit: int, ahead: str, *, strangers: bool) -> Fitted:
+def _files(notes: Notes, limit: int, ahead: str, *, untrusted: bool) -> Fitted:
     files = [file for file in notes.files if file.text.strip()]
     if not files and not notes.scoped:
         return Fitted()
@@ -160,11 +160,11 @@ def _files(notes: Notes, limit: int, ahead: str, *, strangers: bool) -> Fitted:
     scoped = fit_text(listed, limit // 4).text
     if not scoped:
         after = ""
-    elif strangers:
+    elif untrusted:
         after = frame("strangers-file", f"Rules for some files only:\n{scoped}")
     else:
         after = f"{SCOPED}\n{scoped}"
-    return fit_files(files, limit, strangers=strangers, ahead=STRANGERS if strangers else ahead, after=after)
+    return fit_files(files, limit, untrusted=untrusted, ahead=STRANGERS if untrusted else ahead, after=after)
 
 
 def _memory(inputs: InstructionInputs) -> Fitted:
@@ -216,7 +216,7 @@ def _project(reading: FileReading) -> Iterator[str]:
 
 
 def _language(reading: FileReading) -> str:
-    """The language as a few plain words: a project's settings may name one, and nothing else."""
+    """Return the language as a few plain words: a project's settings may name one, and nothing else."""
     words = " ".join(reading.inputs.language.split())
     if not words:
         return ""
@@ -236,7 +236,7 @@ def _lists(inputs: InstructionInputs) -> dict[str, Fitted]:
 
 
 def _bound(fitted: Mapping[str, Fitted], inputs: InstructionInputs) -> Iterator[Part]:
-    """The parts in their order, each within its limit and all within theirs."""
+    """Yield the parts in their order, each within its limit and all within theirs."""
     around = {kind.name: len(kind.title) + 6 + len(_SEPARATOR) for kind in KINDS}
     saved = min(TOTAL_LIMIT // 4, len(fitted["append"].text.encode()) + around["append"])
     left = TOTAL_LIMIT - saved
@@ -266,5 +266,5 @@ def _limit(kind: PartKind, inputs: InstructionInputs) -> int:
 
 
 def _shorten(text: str, longest: int = 500) -> str:
-    """A short text that stays on its line and within its tags."""
+    """Return a short text that stays on its line and within its tags."""
     return attribute(one_line(text, longest))

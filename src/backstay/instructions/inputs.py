@@ -1,4 +1,4 @@
-"""Where a session begins, and what others have to say to it: everything that its instructions are made from."""
+"""The inputs of the instructions of a session."""
 
 import os
 import sys
@@ -24,30 +24,30 @@ TASK_FOLDER: Final = ".agents/tasks"
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """Something that can be asked for by its name."""
+    """An entry that can be asked for by its name."""
 
     name: str
     description: str = ""
 
 
 class InstructionInputs(Struct, frozen=True, kw_only=True, dict=True):
-    """Where a session begins and what is known there. The instructions are a function of this and of the files that it leads to."""
+    """The inputs of the instructions, which are a function of them and of the files that they lead to."""
 
     paths: ProjectPaths
     trusted: bool = True
-    """Whether the person trusts the workspace. The files of another are shown as what strangers wrote."""
+    """Whether the person trusts the workspace. The files of an untrusted one are marked as strangers' words."""
     folders: tuple[Path, ...] = ()
     """Folders besides the project's that imports may lead to."""
     excluded: tuple[str, ...] = ()
     """Patterns of files that are left out, compared with the whole path: `/srv/mono/other-team/**`."""
     denials: tuple[Rule, ...] = ()
-    """Rules that deny: what may not be read, or not without a question, is not told either."""
+    """Rules that deny reading: what may not be read, or only after a question, is left out."""
     bare: bool = False
     """Whether no file is read and nothing is listed."""
     system_prompt: str | None = None
     """Replaces everything but `append`."""
     append: str = ""
-    """What the person adds at the end."""
+    """The person's addition at the end."""
     language: str = ""
     """The language that the person would like to read."""
     mode: Mode = "default"
@@ -85,7 +85,7 @@ class InstructionInputs(Struct, frozen=True, kw_only=True, dict=True):
         return (self.paths.cwd,)
 
     def display(self, path: Path | str) -> str:
-        """A path as people write it here: below the project's root, below the home folder, or whole."""
+        """Return a path as people write it here: below the project's root, below the home folder, or whole."""
         text = os.fspath(path).encode("utf-8", "replace").decode()
         for folder, prefix in ((self.paths.root, ""), (self.paths.home, "~/")):
             if text.startswith(f"{folder}{os.sep}"):
@@ -111,5 +111,5 @@ def find_inputs(
 
 
 def denials_of(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """What denies some files, or asks before: nobody can be asked for a note. A rule about a whole tool says nothing of files."""
+    """Return the rules that deny files, or ask before: nobody can be asked for a note. A rule about a whole tool is left out."""
     return tuple(replace(rule, decision="deny") for rule in rules if rule.decision != "allow" and rule.pattern)

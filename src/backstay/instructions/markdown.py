@@ -1,4 +1,4 @@
-"""As much of Markdown as notes need: what is prose and what is code, headings, the lines before the text."""
+"""Read notes in Markdown: code and prose, headings and sections, the keys before the text, and imports."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)")
 
 
 def lines(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Each line with its number, from 1, and whether it is code between fences."""
+    """Yield each line with its number, from 1, and whether it is code between fences."""
     fence = ""
     for number, line in enumerate(text.split("\n"), 1):
         found = _FENCE.match(line[:200])
@@ -37,14 +37,14 @@ def lines(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that are not code, with code spans and comments blanked out."""
+    """Yield the lines that are not code, with code spans and comments blanked out."""
     for number, line, code in lines(text):
         if not code:
             yield number, _COMMENT.sub(" ", _without_spans(line[:LONGEST_LINE]))
 
 
 def heading(line: str) -> tuple[int, str] | None:
-    """The level and the words of a heading."""
+    """Return the level and the words of a heading."""
     words = line[:LONGEST_LINE].strip()
     rest = words.lstrip("#")
     level = len(words) - len(rest)
@@ -54,7 +54,7 @@ def heading(line: str) -> tuple[int, str] | None:
 
 
 def sections(text: str, wanted: Sequence[str]) -> Iterator[str]:
-    """The text under each heading of any level whose words are among `wanted`, up to the next heading of that level or above."""
+    """Yield the text under each heading of any level whose words are among `wanted`, up to the next heading of its level or above."""
     names = {name.casefold() for name in wanted}
     kept: list[str] = []
     level = 0
@@ -71,7 +71,7 @@ def sections(text: str, wanted: Sequence[str]) -> Iterator[str]:
 
 
 def front(text: str) -> tuple[dict[str, tuple[str, ...]], str, bool]:
-    """The keys before a text (`---`), each with its values, and the text after them, and whether the keys were closed.
+    """Split a text from the keys before it (`---`): return the keys with their values, the text, and whether the keys were closed.
 
     As lenient as people are: patterns like `**/*.py` need no quotes, and a list may stand in a line, with commas, or below.
     """
@@ -92,7 +92,7 @@ def front(text: str) -> tuple[dict[str, tuple[str, ...]], str, bool]:
 
 
 def _without_spans(line: str) -> str:
-    """A line with a blank for each code span. Backticks that find no partner are only backticks."""
+    """Replace each code span of a line by a blank. Backticks without a partner stay."""
     if "`" not in line:
         return line
     runs = [found.span() for found in _TICKS.finditer(line)]
@@ -118,7 +118,7 @@ def _values(text: str) -> tuple[str, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """Pieces between commas that stand in no quotes and no braces."""
+    """Split at commas outside of quotes and braces."""
     return [piece[0] for piece in re.finditer(r"(?:\"[^\"]*\"|'[^']*'|\{[^}]*\}|[^,])+", text)]
 
 
@@ -130,33 +130,33 @@ def _strip_quotes(text: str) -> str:
 
 
 DEEPEST: Final = 4
-"""How many files may name one another in a row."""
+"""Files that may name one another in a row."""
 MOST_MENTIONS: Final = 200
-"""Of one file that are looked up."""
+"""Mentions of one file that are looked up."""
 LONGEST: Final = 500
 """Characters of a path."""
 _MENTION: Final = re.compile(r"(?:(?<=[\s(])|^)@((?:\\ |[^\s`()<>\[\]\"'*|])+)")
 _PUNCTUATION: Final = ".,;:!?"
 _SURELY: Final = ("~/", "./", "../")
-"""How a path begins that is certainly meant as one."""
+"""Beginnings of words that are certainly paths."""
 
 
 class Mention(Struct, frozen=True):
-    """A place in a text that may name a file."""
+    """A word in a text that may name a file."""
 
     word: str
     line: int
 
 
 def mentions(text: str, skipped: int = 0) -> Iterator[Mention]:
-    """The words of a Markdown text that may name files, not those in code. `skipped` lines stand before it."""
+    """Yield the words of a Markdown text that may name files, not those in code. `skipped` lines stand before it."""
     for line, words in prose(text):
         for found in _MENTION.finditer(words):
             yield Mention(found[1].replace("\\ ", " "), line + skipped)
 
 
 def with_imports(reading: FileReading, file: TextFile, roots: Sequence[Path]) -> Iterator[TextFile]:
-    """`file`, then every file that it names, and what those name, in the order in which they are named; each once."""
+    """Yield `file`, then every file that it names, and what those name, in order; each once."""
     yield from _imports(reading, file, roots, (file,))
 
 
@@ -185,7 +185,7 @@ def _imports(
 
 
 def _find_mentioned(reading: FileReading, file: TextFile, mention: Mention, roots: Sequence[Path]) -> Path | None:
-    """The file that a mention means; None when it means none. Nothing outside of `roots` is even looked at."""
+    """Return the file that a mention means; None when it means none. Nothing outside of `roots` is even looked at."""
     for word in dict.fromkeys((mention.word, mention.word.rstrip(_PUNCTUATION))):
         if not word or len(word) > LONGEST or "\0" in word:
             continue
@@ -202,7 +202,7 @@ def _find_mentioned(reading: FileReading, file: TextFile, mention: Mention, root
 
 
 def _resolve(reading: FileReading, file: TextFile, word: str) -> Path:
-    """Where a word leads as it is written: from the home folder, from the root, or from the folder of the file it stands in."""
+    """Resolve a word: from the home folder, from the root, or from the folder of the file it stands in."""
     if word.startswith("~/"):
         return Path(os.path.normpath(reading.inputs.paths.home / word[2:]))
     return Path(os.path.normpath(file.path.parent / word))

@@ -1,4 +1,4 @@
-"""The notes of a project and of a person: which files they are, in which order, and what of them is said when."""
+"""Read the notes of a project and of a person, and those of subfolders when a session first works there."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -32,15 +32,15 @@ _LONGEST_PATTERNS: Final = 300
 
 
 class Notes(Struct, frozen=True, kw_only=True):
-    """What notes came to."""
+    """The notes that were read."""
 
     files: tuple[TextFile, ...]
     scoped: tuple[tuple[str, str], ...] = ()
-    """Rules that hold for some files only: each rule's file and the patterns of those files."""
+    """Rules for some files only: each rule's file and the patterns of those files."""
 
 
 def person_notes(reading: FileReading) -> Notes:
-    """What the person tells every session. It may name files of the person's own configuration."""
+    """Return the person's notes for every session. They may name files of the person's own configuration."""
     inputs = reading.inputs
     roots = (inputs.paths.config, inputs.paths.claude)
     files = list(_read_files(reading, (inputs.paths.config / AGENTS, inputs.paths.claude / CLAUDE), None, roots))
@@ -49,7 +49,7 @@ def person_notes(reading: FileReading) -> Notes:
 
 
 def agent_notes(reading: FileReading, folders: Sequence[Path] | None = None) -> Notes:
-    """What the project tells every agent, the root's first; or what `folders` do."""
+    """Return the project's notes for every agent, the root's first; or those of `folders`."""
     found: list[TextFile] = []
     for folder in reading.inputs.walk if folders is None else folders:
         roots = _roots(reading, folder)
@@ -62,7 +62,7 @@ def agent_notes(reading: FileReading, folders: Sequence[Path] | None = None) -> 
 
 
 def project_notes(reading: FileReading, folders: Sequence[Path] | None = None) -> Notes:
-    """The project's notes and rules, the root's first; or those of `folders`."""
+    """Return the project's notes and rules, the root's first; or those of `folders`."""
     found: list[TextFile] = []
     scoped: list[tuple[str, str]] = []
     for folder in reading.inputs.walk if folders is None else folders:
@@ -78,7 +78,7 @@ def project_notes(reading: FileReading, folders: Sequence[Path] | None = None) -
 def _read_files(
     reading: FileReading, paths: Sequence[Path], into: Sequence[Path] | None, roots: Sequence[Path]
 ) -> Iterator[TextFile]:
-    """The files that are there, each followed by what it names. A file may be a link `into` some folders; what it names lies in `roots`."""
+    """Yield the files that exist, each followed by its imports. A file may be a link `into` some folders; imports lie in `roots`."""
     for path in paths:
         file = reading.read(path, into)
         if file is not None:
@@ -86,13 +86,13 @@ def _read_files(
 
 
 def _roots(reading: FileReading, folder: Path) -> tuple[Path, ...]:
-    """Where the notes of a folder may lead: the project, or the folder alone where there is none; and what was added, if it is trusted."""
+    """Return the folders that notes may lead to: the project, or the folder alone without one; and added folders, if trusted."""
     inputs = reading.inputs
     return (inputs.paths.repository or folder, *(inputs.folders if inputs.trusted else ()))
 
 
 def _rules(reading: FileReading, folder: Path, into: Sequence[Path] | None, roots: Sequence[Path]) -> Notes:
-    """The rules of a folder: those for all files as text, the others by their patterns."""
+    """Return the rules of a folder: those for all files as text, the others by their patterns."""
     if into is not None and not reading.is_inside(os.path.realpath(folder), into):
         reading.add_problem(f"{reading.inputs.display(folder)}: It leads outside of the project and is left out.")
         return Notes(files=())
@@ -124,17 +124,17 @@ def _rule_paths(reading: FileReading, folder: Path, deeper: int) -> Iterator[Pat
 
 
 LIMIT: Final = 16 * KIB
-"""Bytes of notes that one result brings along."""
+"""Bytes of notes that one result brings."""
 DEEPEST: Final = 16
 """Folders between the project's root and a file whose notes are looked for."""
 FOREIGN: Final = frozenset(
     (".git", "node_modules", "bower_components", "site-packages", ".venv", "venv", "vendor", "third_party")
 )
-"""Folders of what others wrote: their notes are not the project's."""
+"""Folders of foreign code: their notes are not the project's."""
 
 
 class SubfolderNotes:
-    """What the folders of files tell whoever works there, as far as the conversation does not have it."""
+    """Notes of subfolders that the conversation does not have yet."""
 
     def __init__(self, inputs: Callable[[], InstructionInputs], state: State, report: Callable[[str], None]) -> None:
         """`report` takes what was left out, with file and line."""
@@ -142,12 +142,12 @@ class SubfolderNotes:
         self._inputs = inputs
         self._state = state
         self._being_told: dict[str, tuple[str, str]] = {}
-        """By file: what is being told, and by which call. Calls that run together do not tell it twice."""
+        """By file: the notes that are being shown, and by which call. Calls that run together do not show them twice."""
         self._unread: frozenset[str] = frozenset()
         """Folders of files whose notes are being read, or took too long."""
 
     async def find(self, paths: Sequence[str], call: str) -> tuple[str, tuple[NotesShown, ...]]:
-        """The notes of the folders of `paths` that are news, framed, and the events that say so."""
+        """Return the new notes of the folders of `paths`, framed, and their events."""
         inputs = self._inputs()
         if inputs.bare or inputs.system_prompt is not None:
             return "", ()
@@ -155,14 +155,14 @@ class SubfolderNotes:
         if not news:
             return "", ()
         ahead = SUBFOLDER if inputs.trusted else STRANGERS
-        fitted = fit_files(news, LIMIT, strangers=not inputs.trusted, ahead=ahead)
+        fitted = fit_files(news, LIMIT, untrusted=not inputs.trusted, ahead=ahead)
         had_room = [each for each in news if str(each.path) in fitted.sources]
         shown = tuple(NotesShown(path=each.shown, sha256=_digest(each), call=call) for each in had_room)
         self._being_told |= {each.path: (each.sha256, call) for each in shown}
         return f"\n\n{fitted.text}", shown
 
     async def _read(self, inputs: InstructionInputs, paths: Sequence[str]) -> list[TextFile]:
-        """The notes; none of folders that are being read, or whose reading took too long."""
+        """Return the notes; none of folders that are being read, or whose reading took too long."""
         folders = frozenset(map(os.path.dirname, paths)) - self._unread
         self._unread |= folders
         done = False
@@ -189,7 +189,7 @@ class SubfolderNotes:
 
 
 def read_notes(inputs: InstructionInputs, paths: Sequence[str]) -> tuple[list[TextFile], list[str]]:
-    """The notes of the folders of `paths` that the instructions do not have, outermost first, and what was left out. Blocks on files."""
+    """Return the notes of the folders of `paths` that the instructions lack, outermost first, and problems. Blocks on files."""
     folders = sorted({folder for path in paths for folder in _folders(inputs, path)}, key=lambda each: each.parts)
     if not folders:
         return [], []
@@ -205,7 +205,7 @@ def read_notes(inputs: InstructionInputs, paths: Sequence[str]) -> tuple[list[Te
 
 
 def _folders(inputs: InstructionInputs, path: str) -> Iterator[Path]:
-    """The folders from below the root down to that of `path`, which has no links; none of those whose notes hold from the start."""
+    """Yield the folders from below the root down to that of `path`, which has no links, but for those read at the start."""
     root = os.path.realpath(inputs.paths.root)
     if not path.startswith(f"{root.rstrip('/')}/"):
         return

@@ -19,7 +19,7 @@ LEAST_LISTING: Final = 2_000
 
 
 class PartKind(Struct, frozen=True, kw_only=True):
-    """What is known of a part before it is put together."""
+    """One kind of part."""
 
     name: str
     title: str
@@ -27,7 +27,7 @@ class PartKind(Struct, frozen=True, kw_only=True):
     limit: int
     """Bytes."""
     sources: str
-    """Where it comes from, in words."""
+    """Its origin, in words."""
     about: str
 
 
@@ -138,15 +138,15 @@ KIND: Final[Mapping[str, PartKind]] = {kind.name: kind for kind in KINDS}
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """A part as the model sees it."""
+    """A part as the model gets it."""
 
     name: str
     title: str
     text: str
     sources: tuple[str, ...] = ()
-    """The files that it comes from."""
+    """Its files."""
     cut: bool = False
-    """Whether there was more than the limit."""
+    """Whether the limit cut it."""
     limit: int = 0
 
     @property
@@ -160,7 +160,7 @@ class Part(Struct, frozen=True, kw_only=True):
         return f"## {self.title}\n\n{self.text}" if self.title else self.text
 
     def record(self, sha256: str) -> InstructionPart:
-        """The part as an event names it."""
+        """Return the part as an event names it."""
         return InstructionPart(name=self.name, sources=self.sources, sha256=sha256, size=self.size, cut=self.cut)
 
 
@@ -173,12 +173,12 @@ _MORE: Final = " and {:,} more"
 
 
 def listing_limit(window: int) -> int:
-    """Bytes that a list may take in a context of `window` tokens."""
+    """Return the bytes that a list may take in a context of `window` tokens."""
     return max(LEAST_LISTING, int(window * LISTING_SHARE * _BYTES_A_TOKEN))
 
 
 def listing(entries: Sequence[Listed], limit: int) -> tuple[str, bool]:
-    """The entries as lines within `limit` bytes, and whether anything was left out. Those at the front are described first."""
+    """Return the entries as lines within `limit` bytes, and whether anything was left out. The first entries are described first."""
     if not entries:
         return "", False
     names = [_line(entry.name, LONGEST_NAME) for entry in entries]
@@ -217,7 +217,7 @@ def _describe(name: str, entry: Listed) -> tuple[str, bool]:
 
 
 def _line(text: str, longest: int) -> str:
-    """A text as one line that cannot be more than it is."""
+    """Return a text as one harmless line."""
     return defuse(one_line(text, longest))
 
 
@@ -237,9 +237,9 @@ class Fitted(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
 
 
-def fit_files(files: Sequence[TextFile], limit: int, *, strangers: bool, ahead: str = "", after: str = "") -> Fitted:
-    """The texts of `files` in their order, each between tags, between the words `ahead` and `after`, within `limit` bytes."""
-    blocks = [_frame(file, strangers=strangers) for file in files]
+def fit_files(files: Sequence[TextFile], limit: int, *, untrusted: bool, ahead: str = "", after: str = "") -> Fitted:
+    """Join the texts of `files`, each between tags, between the words `ahead` and `after`, within `limit` bytes."""
+    blocks = [_frame(file, untrusted=untrusted) for file in files]
     texts = [defuse(file.text.strip("\n")) for file in files]
     around = [_size(head) + _size(tail) + 2 + _LONGEST_CUT for head, tail in blocks]
     room = limit - _size(ahead) - _size(after) - 4 - _NAMES
@@ -263,7 +263,7 @@ def fit_files(files: Sequence[TextFile], limit: int, *, strangers: bool, ahead: 
 
 
 def fit_text(text: str, limit: int) -> Fitted:
-    """`text` within `limit` bytes."""
+    """Cut `text` to `limit` bytes."""
     if _size(text) <= limit:
         return Fitted(text=text)
     mark = "\n[cut here: there is more]"
@@ -271,7 +271,7 @@ def fit_text(text: str, limit: int) -> Fitted:
 
 
 def fair_shares(sizes: Sequence[int], room: int) -> list[int]:
-    """How much of `room` each may take: all it needs, while nobody with less gets less than it needs."""
+    """Divide `room`: each gets all it needs, while none with less gets less than it needs."""
     shares = [0] * len(sizes)
     waiting = sorted(range(len(sizes)), key=lambda index: (sizes[index], index))
     for done, index in enumerate(waiting):
@@ -281,7 +281,7 @@ def fair_shares(sizes: Sequence[int], room: int) -> list[int]:
 
 
 def clip_bytes(text: str, most: int) -> str:
-    """The first `most` bytes of a text, up to the end of a line where one is near."""
+    """Return the first `most` bytes of a text, up to the end of a line where one is near."""
     head = text.encode()[:most].decode("utf-8", "ignore")
     if len(head) == len(text):
         return text
@@ -289,8 +289,8 @@ def clip_bytes(text: str, most: int) -> str:
     return head[:end] if end > len(head) // 2 else head
 
 
-def _frame(file: TextFile, *, strangers: bool) -> tuple[str, str]:
-    mark: Mark = "strangers-file" if strangers else "file"
+def _frame(file: TextFile, *, untrusted: bool) -> tuple[str, str]:
+    mark: Mark = "strangers-file" if untrusted else "file"
     by = {"imported-by": file.imported_by} if file.imported_by else {}
     return f"{opening_mark(mark, {'path': file.shown, **by})}\n", f"\n</{mark}>"
 

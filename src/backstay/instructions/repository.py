@@ -1,4 +1,4 @@
-"""What a repository says about itself in its own files. No program is asked."""
+"""Read what a repository says about itself in its files. No program is run."""
 
 import json
 import os
@@ -36,7 +36,7 @@ _PYTHON_LOCKS: Final = (
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """What kind of project a folder holds."""
+    """The kind of project in a folder."""
 
     type: str
     """`node`, `python`, `rust` or `go`."""
@@ -47,7 +47,7 @@ class Project(Struct, frozen=True, kw_only=True):
 
 
 def branch_of(root: Path) -> str:
-    """The branch that a repository is on, or `detached at` a commit; empty when that cannot be told."""
+    """Return the branch of a repository, or `detached at` a commit; empty when that cannot be told."""
     try:
         folder = root / ".git"
         if folder.is_file():
@@ -64,7 +64,7 @@ def branch_of(root: Path) -> str:
 
 
 def detect(reading: FileReading) -> tuple[Project, ...]:
-    """The projects of the innermost folder that holds any, from the working folder up to the root."""
+    """Return the projects of the innermost folder that holds any, from the working folder up to the root."""
     for folder in reversed(reading.inputs.walk):
         found = tuple(_in(reading, folder))
         if found:
@@ -125,7 +125,7 @@ def _node_name(reading: FileReading, path: Path) -> str:
 
 
 def _toml_name(reading: FileReading, path: Path, sections: tuple[str, ...]) -> str:
-    """The `name` of the first of these sections. Line by line: the rest of the file may be as it likes."""
+    """Return the `name` of the first of these sections. Line by line: the rest of the file may be invalid."""
     within = ""
     for line in _text(reading, path).splitlines():
         if section := _SECTION.match(line):
@@ -136,5 +136,5 @@ def _toml_name(reading: FileReading, path: Path, sections: tuple[str, ...]) -> s
 
 
 def _plain(name: str) -> str:
-    """A name that is made like the name of a package; empty otherwise."""
+    """Return a name that is valid for a package; empty otherwise."""
     return name if _PACKAGE.fullmatch(name) else ""

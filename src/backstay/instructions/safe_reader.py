@@ -1,4 +1,4 @@
-"""Files of strangers, read with care: within bounds, within their folders, each once, and remembered for whoever asks about changes."""
+"""Read untrusted files safely: within bounds, within their folders, each once, with stamps that tell changes."""
 
 import errno
 import fnmatch
@@ -19,10 +19,10 @@ from backstay.system.files import Stamp, stamp_of
 FILE_LIMIT: Final = 64 * KIB
 """Bytes of one file that are read."""
 MOST_IMPORTS: Final = 128
-"""Files that notes may name, all together; the notes themselves are always taken."""
+"""Files that notes may import in all; the notes themselves are always read."""
 MOST_PROBLEMS: Final = 100
 MOST_OF_ONE: Final = 10
-"""Problems of one file that are named: those of the others must be seen too."""
+"""Problems of one file that are named."""
 """Device, number, size and time of change; None when nothing was there."""
 _PLAIN_NOTE: Final = re.compile(r"(?:/[A-Za-z0-9][\w -]*)+\.md")
 _SYSTEM_FOLDERS: Final = frozenset(("Library", "AppData", "snap"))
@@ -35,22 +35,22 @@ class TextFile(Struct, frozen=True, kw_only=True):
     """A file that was read."""
 
     path: Path
-    """As it was asked for."""
+    """As requested."""
     shown: str
-    """What people call it."""
+    """Its path as people write it."""
     text: str
     size: int
     """Bytes of the whole file."""
     cut: bool = False
-    """Whether it has more than is read of one file."""
+    """Whether it is longer than the part that is read."""
     imported_by: str = ""
-    """Which file and line named it."""
+    """The file and line that imported it."""
     skipped: int = 0
     """Lines of the file before the text."""
 
 
 class FileReading:
-    """One round of reading files."""
+    """Reads files, each once, and collects problems."""
 
     def __init__(self, inputs: InstructionInputs) -> None:
         self.inputs = inputs
@@ -62,7 +62,7 @@ class FileReading:
         self._real_roots: dict[str, str] = {}
 
     def add_problem(self, words: str) -> None:
-        """Remember what was skipped and why."""
+        """Add what was skipped and why."""
         file = words.partition(":")[0]
         if words in self.problems or len(self.problems) == MOST_PROBLEMS or self._named[file] == MOST_OF_ONE:
             return
@@ -70,7 +70,7 @@ class FileReading:
         self.problems.append(words)
 
     def stat(self, path: Path | str) -> os.stat_result | None:
-        """What the system says of `path`, links followed; None when it says nothing."""
+        """Return the status of `path`, links followed; None when there is none."""
         try:
             found = os.stat(path)
         except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -80,14 +80,14 @@ class FileReading:
         return found
 
     def was_read(self, path: Path | str) -> bool:
-        """Whether the file at `path` was read before, under whatever name."""
+        """Return whether the file at `path` was read before, under any name."""
         found = self.stat(path)
         return found is not None and (found.st_dev, found.st_ino) in self._seen
 
     def read(
         self, path: Path, roots: Sequence[Path] | None, *, counted: bool = True, imported_by: str = ""
     ) -> TextFile | None:
-        """The text of a file that leads into one of `roots`; None when there is none, it was read before, or it was refused.
+        """Return the text of a file inside one of `roots`; None when there is none, it was read before, or it was refused.
 
         `roots` None: it is the person's own and may lead anywhere but to secrets. `counted` False: whether it was read before does not
         matter. What was refused is a problem with the file's name.
@@ -124,7 +124,7 @@ class FileReading:
         )
 
     def list_entries(self, folder: Path, most: int) -> tuple[os.DirEntry[str], ...]:
-        """The entries of a folder by name, at most so many; none when it cannot be listed."""
+        """Return the entries of a folder by name, at most so many; none when it cannot be listed."""
         if self.stat(folder) is None:
             return ()
         entries: list[os.DirEntry[str]] = []
@@ -144,11 +144,11 @@ class FileReading:
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def is_inside(self, real: str, roots: Sequence[Path]) -> bool:
-        """Whether a path without links lies in one of `roots`."""
+        """Return whether a path without links lies in one of `roots`."""
         return any(real == root or real.startswith(f"{root.rstrip('/')}/") for root in map(self._real, roots))
 
     def _bytes(self, path: Path, roots: Sequence[Path] | None, *, chosen: bool) -> tuple[bytes, os.stat_result]:
-        """The first bytes of a file. Where it leads is judged before it is opened, and compared with what was opened."""
+        """Return the first bytes of a file. Its real path is judged before it is opened, and compared with what was opened."""
         self.stat(path)
         os.lstat(path)
         real = os.path.realpath(path)
@@ -178,7 +178,7 @@ class FileReading:
         return bytes(content), found
 
     def _is_first(self, found: os.stat_result, path: Path, content: bytes, imported_by: str) -> bool:
-        """Whether this was not taken before, as the same file or as a copy beside it, and there is room for one more."""
+        """Return whether this file, or a copy beside it, is read for the first time, and there is room for one more."""
         keys: set[object] = {(found.st_dev, found.st_ino), *([(path.parent, content)] if content else ())}
         known = bool(keys & self._seen)
         self._seen |= keys
@@ -233,7 +233,7 @@ class FileReading:
         return "darwin" if self.inputs.system == "darwin" else "linux"
 
     def _secret(self, real: str, path: Path, roots: Sequence[Path] | None) -> str:
-        """The name of what may be secret about a file; empty when it may be shown."""
+        """Return the name of a possible secret in a file; empty when it may be shown."""
         if all(_is_plainly_a_note(each, roots or ()) for each in (real, str(path))):
             return ""
         from backstay.permissions.call_site import CallSite  # noqa: PLC0415 - only links and imports need it
@@ -252,14 +252,14 @@ class FileReading:
 
 
 def _private_name(path: str) -> str:
-    """The private file that a path is a hard link to, or the path."""
+    """Return the private file that a path is a hard link to, or the path."""
     from backstay.sandbox.resolve_paths import private_names  # noqa: PLC0415 - few notes have several names
 
     return private_names()(path)
 
 
 def _is_plainly_a_note(path: str, roots: Sequence[Path]) -> bool:
-    """Whether nothing in a path below a root could be the name of a secret, so that the long list need not be asked."""
+    """Return whether nothing in a path below a root could be the name of a secret, so that the long list need not be checked."""
     inner = next((path[len(str(root)) :] for root in roots if path.startswith(f"{root}/")), "")
     return bool(_PLAIN_NOTE.fullmatch(inner)) and not _SYSTEM_FOLDERS.intersection(inner.split("/"))
 

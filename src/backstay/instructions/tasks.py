@@ -1,4 +1,4 @@
-"""The tasks that a project writes down in files, so far as they matter now: those of the branch first, then what is in progress."""
+"""Read and update the task files of a project: those of the branch first, then those in progress."""
 
 import fcntl
 import os
@@ -47,12 +47,12 @@ _SCOPE: Final = ("scope",)
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """What a task's file says."""
+    """One task."""
 
     path: str
     title: str
     status: str = ""
-    """In the file's own word."""
+    """As the file writes it."""
     branch: str = ""
     scope: str = ""
     objective: str = ""
@@ -60,18 +60,18 @@ class Task(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> TaskState:
-        """What its status means."""
+        """The meaning of its status."""
         return state_of(self.status)
 
 
 def state_of(status: str) -> TaskState:
-    """What the word for a status means."""
+    """Return the meaning of a status word."""
     word = re.sub(r"[\s_]+", "-", status.strip().strip("`*\"'").casefold())
     return _STATES.get(word) or _STATES.get(re.split(r"[^a-z'-]", word, maxsplit=1)[0].strip("-"), "unknown")
 
 
 def parse_task(path: str, text: str) -> Task:
-    """Read a task. What stands before the text counts most, then lines such as `Status: todo`, then sections."""
+    """Parse a task: the keys before the text count most, then lines such as `Status: todo`, then sections."""
     keys, body, _ = front(text)
     said = {key.casefold(): _line(", ".join(values)) for key, values in keys.items()}
     title, unchecked = "", []
@@ -97,7 +97,7 @@ def parse_task(path: str, text: str) -> Task:
 
 
 def find_tasks(reading: FileReading) -> tuple[Task, ...]:
-    """The tasks of the project that are not completed: only files directly in the folder, and no README."""
+    """Return the open tasks of the project: only files directly in the folder, and no README."""
     inputs = reading.inputs
     folder = Path(os.path.normpath(inputs.paths.root / inputs.task_folder))
     if not reading.is_inside(os.path.realpath(folder), (inputs.paths.root,)):
@@ -117,7 +117,7 @@ def find_tasks(reading: FileReading) -> tuple[Task, ...]:
 
 
 def sort_tasks(tasks: Sequence[Task], branch: str) -> tuple[Task, ...]:
-    """The tasks of the branch first, then those in progress, to do, and unknown; of equals by name."""
+    """Sort tasks: those of the branch first, then those in progress, to do, and unknown; equals by name."""
 
     def rank(task: Task) -> tuple[int, str]:
         return -1 if branch and task.branch == branch else _RANKS.index(task.state), task.path
@@ -126,7 +126,7 @@ def sort_tasks(tasks: Sequence[Task], branch: str) -> tuple[Task, ...]:
 
 
 def frame_tasks(tasks: Sequence[Task], branch: str, limit: int) -> tuple[str, bool]:
-    """The tasks as data for the model, within `limit` bytes, and whether some were left out."""
+    """Return the tasks as data for the model, within `limit` bytes, and whether some were left out."""
     blocks: list[str] = []
     used = len(_AHEAD) + len(frame("task-context", "")) + 200
     for task in tasks[:MOST_TASKS]:
@@ -166,13 +166,13 @@ def _lines(task: Task, branch: str) -> Iterator[str]:
 
 
 def _paragraph(text: str, names: Sequence[str]) -> str:
-    """The first paragraph of a section."""
+    """Return the first paragraph of a section."""
     found = next((words for words in sections(text, names) if words), "")
     return _line("\n".join(line for line in found.split("\n\n")[0].split("\n") if not _BOX.match(line)))
 
 
 def _line(text: str) -> str:
-    """A text as one short line."""
+    """Return a text as one short line."""
     return one_line(text, LONGEST)
 
 
@@ -188,7 +188,7 @@ _PROGRESS: Final = ("progress", "progress log", "log")
 
 
 class Now(Protocol):
-    """The part of a clock that is needed here."""
+    """The clock that is needed here."""
 
     def now(self) -> int:
         """Microseconds since 1970."""
@@ -217,7 +217,7 @@ def update_task_file(path: str | Path, status: str, note: str, clock: Now) -> st
 
 
 def update(text: str, status: str, note: str, date: str) -> str:
-    """The text of a task with another status, and with a line about its progress."""
+    """Return the text of a task with another status, and with a line about its progress."""
     ends = "\r\n" if "\r\n" in text else "\n"
     found = text.replace("\r\n", "\n").rstrip("\n").split("\n")
     _set_status(found, status)
@@ -253,7 +253,7 @@ def _set_status(found: list[str], status: str) -> None:
 
 
 def _closing(found: list[str]) -> int:
-    """The index of the line that closes the keys before the text; 0 when there are none."""
+    """Return the index of the line that closes the keys before the text; 0 when there are none."""
     if not found or found[0].rstrip() != "---":
         return 0
     return next((number for number, line in enumerate(found) if number and line.rstrip() in ("---", "...")), 0)
@@ -278,7 +278,7 @@ def _add_progress(found: list[str], entry: str) -> None:
 
 @contextmanager
 def _lock_file(path: Path) -> Iterator[tuple[bytes, int]]:
-    """The bytes and the mode of a file while nobody else changes it this way. A link is not followed."""
+    """Lock a file and return its bytes and mode. A link is not followed."""
     while True:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

@@ -1,1 +1,1 @@
-"""What is remembered beyond a session: in files that a person can read, changed only with a person's word."""
+"""The memory of a project beyond a session: files that a person can read, changed only with the person's agreement."""

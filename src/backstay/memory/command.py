@@ -1,4 +1,4 @@
-"""`/memory`: what can be asked and said, by whom, and what it comes to.
+"""Answer `/memory`, for the person and for a model.
 
     list | show TOPIC | add [type/topic] TEXT | pending | approve ID | reject ID [why] | used
 
@@ -21,14 +21,14 @@ from backstay.vocab.specs import Mode
 
 
 class Subcommand(Struct, frozen=True, kw_only=True):
-    """One thing that can be asked of the memory."""
+    """One subcommand."""
 
     usage: str
     does: str
     for_model: bool = False
-    """Whether a model may ask for it."""
+    """Whether a model may use it."""
     writes: bool = False
-    """Whether it changes files: a model cannot have that in plan mode."""
+    """Whether it changes files: a model may not in plan mode."""
 
 
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
@@ -71,13 +71,13 @@ def memory_command(
 
 
 def writes(args: str) -> bool:
-    """Whether `/memory ARGS` changes files: what the policy needs to know of a model's call."""
+    """Return whether `/memory ARGS` changes files: the policy needs it for a model's call."""
     found = SUBCOMMANDS.get((args.split(maxsplit=1) or ["list"])[0])
     return found is not None and found.writes
 
 
 def usage(by: By) -> str:
-    """The grammar, one line each, as far as it is meant for whoever asks."""
+    """Return the grammar, one line each, for the person or for a model."""
     return "\n".join(f"{each.usage}: {each.does}" for each in SUBCOMMANDS.values() if by == "user" or each.for_model)
 
 

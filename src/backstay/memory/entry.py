@@ -1,4 +1,4 @@
-"""One memory, and the line that it is in a file: `- [2026-11-16] (project/build) Use pnpm. <!-- mem_... by=user -->`.
+"""Memories and proposals. A memory is a line of a file: `- [2026-11-16] (project/build) Use pnpm. <!-- mem_... by=user -->`.
 
 The line is for people; the comment at its end says where the memory comes from and can be read back. A text never has a line end or a
 comment of its own, so nobody can write a second line or another origin with it.
@@ -33,36 +33,36 @@ _ORIGIN: Final = ("by", "approved", "session", "turn")
 
 
 class MemoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory and where it comes from."""
+    """A memory and its origin."""
 
     kind: str
-    """One of `KINDS`, unless somebody else wrote the file."""
+    """One of `KINDS`, unless the file was written by other means."""
     topic: str
     text: str
     date: str
     """The day on which it was kept, in UTC."""
     id: str = ""
     by: str = ""
-    """Who said it: `user`, `model` ...; empty when nobody wrote that down."""
+    """Its author: `user`, `model` ...; empty when unknown."""
     approved: str = ""
-    """Who approved it, when somebody else had proposed it."""
+    """Who approved it, if it was a proposal."""
     session: str = ""
     turn: str = ""
 
 
 def clean(text: str) -> str:
-    """`text` as one line without anything that is not seen, and without the marks of a comment."""
+    """Return `text` as one line without invisible characters and without the marks of a comment."""
     plain = _one_line(strip_invisible(_one_line(text)))
     return plain.replace("<!--", "&lt;!--").replace("-->", "--&gt;")
 
 
 def sameness(text: str) -> str:
-    """What two texts have in common when they are the same memory: the whole text, however it is spaced and encoded."""
+    """Return the normal form of a text: two texts are the same memory when theirs are equal, however spaced and encoded."""
     return unicodedata.normalize("NFC", clean(text))
 
 
 def slug(topic: str) -> str:
-    """A topic's name as part of a file's name: small letters, digits, `_` and `-`, and nothing that leads anywhere."""
+    """Return a topic's name as part of a file name: small letters, digits, `_` and `-`, and nothing that leads anywhere."""
     lowered = unicodedata.normalize("NFC", topic).lower()
     plain = "".join(each if each.isalnum() or each in "_-" else "-" for each in lowered[: 10 * LONGEST_TOPIC])
     short = re.sub("-{2,}", "-", plain).strip("-_")[:LONGEST_TOPIC]
@@ -76,19 +76,19 @@ def memory_id(memory: "MemoryEntry | Candidate") -> str:
 
 
 def is_memory_id(text: str) -> bool:
-    """Whether `text` has the shape of an id."""
+    """Return whether `text` has the shape of an id."""
     return _ID.fullmatch(text) is not None
 
 
 def line_of(entry: MemoryEntry) -> str:
-    """The line of a memory in the index and in its topic."""
+    """Return the line of a memory in the index and in its topic."""
     origin = [f"{name}={quote(value, safe='')}" for name in _ORIGIN if (value := getattr(entry, name))]
     comment = f" <!-- {' '.join((entry.id, *origin))} -->" if entry.id else ""
     return f"- [{entry.date}] ({entry.kind}/{entry.topic}) {entry.text}{comment}"
 
 
 def entry_of(line: str) -> MemoryEntry | None:
-    """The memory in a line; None when the line is something else."""
+    """Return the memory in a line; None for any other line."""
     head = _HEAD.match(line[:300])
     if head is None or len(line) > _LONGEST_LINE:
         return None
@@ -98,18 +98,18 @@ def entry_of(line: str) -> MemoryEntry | None:
 
 
 def day_of(line: str) -> str:
-    """The day of the memory in a line; empty when the line is something else. Much quicker than reading the memory."""
+    """Return the day of the memory in a line; empty for any other line. Much quicker than reading the memory."""
     head = _HEAD.match(line[:300])
     return head[1] if head and len(line) <= _LONGEST_LINE else ""
 
 
 def without_origin(line: str) -> str:
-    """`line` without the comment that says where a memory comes from."""
+    """Return `line` without the comment that names its origin."""
     return _split_origin(line.rstrip())[0] if "<!-- mem_" in line else line
 
 
 def _split_origin(text: str) -> tuple[str, list[str]]:
-    """A text without the comment at its end, and the words of that: an id and an origin; none when there is no such comment."""
+    """Split a text from the comment at its end: an id and an origin; none when there is no such comment."""
     before, mark, comment = text.rpartition("<!-- ")
     words = comment.removesuffix(" -->").split(" ")
     if not mark or not comment.endswith(" -->") or not is_memory_id(words[0]):
@@ -130,13 +130,13 @@ Status = Literal["pending", "approved", "rejected", "saved", "skipped"]
 MOST_WAITING: Final = 200
 """Proposals that may wait for the person."""
 MOST_DECIDED: Final = 300
-"""Decided ones that are remembered, the newest."""
+"""Decided proposals that are kept, the newest."""
 _LONGEST_NAMES: Final = 400
 """Characters that the names of a session and a turn may have together."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A proposed memory and what became of it."""
+    """A proposed memory and its status."""
 
     id: str
     kind: str = msgspec.field(name="type")
@@ -153,22 +153,22 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file holds."""
+    """The content of the file of proposals."""
 
     candidates: tuple[Candidate, ...] = ()
     unread: tuple[msgspec.Raw, ...] = ()
-    """Records that make no sense; they stay in the file."""
+    """Invalid records; they stay in the file."""
     problems: tuple[str, ...] = ()
-    """What is wrong with them, with file and line."""
+    """Why they are invalid, with file and line."""
 
     @property
     def waiting(self) -> tuple[Candidate, ...]:
-        """Those that nobody has decided about."""
+        """The proposals without a decision."""
         return tuple(each for each in self.candidates if each.status == "pending")
 
 
 def read_pending(content: bytes | None, path: Path) -> Pending:
-    """Read the file. One bad record hides no other; raise `UserError` when the file as a whole cannot be understood."""
+    """Read the file of proposals. An invalid record hides no other; raise `UserError` when the whole file is invalid."""
     if content is None:
         return Pending()
     try:
@@ -194,7 +194,7 @@ def read_pending(content: bytes | None, path: Path) -> Pending:
 
 
 def encode_proposals(pending: Pending) -> bytes:
-    """The bytes of the file, for people too."""
+    """Encode the file of proposals, readable for people."""
     decided = [each for each in pending.candidates if each.status != "pending"]
     forgotten = {each.id for each in decided[:-MOST_DECIDED]}
     kept = [each for each in pending.candidates if each.id not in forgotten]
@@ -203,7 +203,7 @@ def encode_proposals(pending: Pending) -> bytes:
 
 
 def replace_candidate(pending: Pending, candidate: Candidate) -> Pending:
-    """`pending` with `candidate` as its newest."""
+    """Return `pending` with `candidate` as its newest."""
     others = tuple(each for each in pending.candidates if each.id != candidate.id)
     return msgspec.structs.replace(pending, candidates=(*others, candidate))
 
@@ -214,7 +214,7 @@ class _ProposalsFile(msgspec.Struct, frozen=True):
 
 
 def _candidate(raw: msgspec.Raw) -> Candidate | str:
-    """The record, or why it is none."""
+    """Return the record, or why it is invalid."""
     try:
         found = msgspec.json.decode(raw, type=Candidate)
     except (msgspec.DecodeError, RecursionError) as exc:
@@ -232,7 +232,7 @@ def _candidate(raw: msgspec.Raw) -> Candidate | str:
 
 
 def _line(content: bytes, error: Exception) -> int:
-    """The line of a mistake, as far as it can be told."""
+    """Return the line of a mistake, as far as it can be told."""
     try:
         json.loads(content)
     except json.JSONDecodeError as exc:

@@ -1,4 +1,4 @@
-"""The folder of a project's memory, `.backstay/memory`, entered handle by handle and never through a link.
+"""The folder of a project's memory, `.backstay/memory`, entered by handles and never through a link.
 
 A repository may bring a link in place of the folder or of a file in it: nothing is read from or written to where that leads. Whoever
 changes files holds a lock on the folder itself, so two processes lose nothing and no lock file is left in the repository.
@@ -25,26 +25,26 @@ LARGEST: Final = 1024 * 1024
 """Bytes that a file of the memory may have."""
 MOST_TOPICS: Final = 500
 PATIENCE: Final = 15.0
-"""Seconds to wait for whoever else changes the memory."""
+"""Seconds to wait for another process that changes the memory."""
 _PARTS: Final = (".backstay", "memory")
 _NOT_THERE: Final = (errno.ENOENT, errno.ENAMETOOLONG)
 
 
 class MemoryFolder:
-    """The files of a project's memory. Every method may block; each raises `UserError` in words when a file cannot be used."""
+    """The files of a project's memory. Every method may block; each raises `UserError` when a file cannot be used."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self.path = root.joinpath(*_PARTS)
-        """Where it is, there or not."""
+        """The folder, there or not."""
 
     def read(self, name: str, *, topic: bool = False) -> bytes | None:
-        """The bytes of a file, cut after `LARGEST` and one; None when there is none."""
+        """Return the bytes of a file, cut after `LARGEST` and one; None when there is none."""
         with self._enter(topic=topic) as folder:
             return None if folder is None else _read(folder, name, self.place(name, topic=topic))
 
     def topics(self) -> tuple[str, ...]:
-        """The names of the topics' files without their ends, sorted; at most `MOST_TOPICS`."""
+        """Return the names of the topics' files without suffix, sorted; at most `MOST_TOPICS`."""
         with self._enter(topic=True) as folder:
             found = [] if folder is None else os.listdir(folder)
         names = (each.removesuffix(".md") for each in found if each.endswith(".md") and not each.startswith("."))
@@ -52,7 +52,7 @@ class MemoryFolder:
 
     @contextmanager
     def changing(self) -> Iterator["FolderChange"]:
-        """Be the only one who changes these files. The folders are made when they are missing."""
+        """Lock these files and make missing folders."""
         with self._enter(make=True) as folder:
             assert folder is not None
             _lock(folder, self.path)
@@ -61,12 +61,12 @@ class MemoryFolder:
                 yield FolderChange(self, folder, topics)
 
     def place(self, name: str, *, topic: bool) -> str:
-        """Where a file is, for messages."""
+        """Return the path of a file, for messages."""
         return str(self.path / TOPICS / name if topic else self.path / name)
 
     @contextmanager
     def _enter(self, *, topic: bool = False, make: bool = False) -> Iterator[int | None]:
-        """The handle of the folder; None when it is missing and not to be made."""
+        """Return the handle of the folder; None when it is missing and not to be made."""
         with ExitStack() as held:
             try:
                 handle = _keep(held, os.open(os.path.realpath(self._root), FOLDER))
@@ -85,7 +85,7 @@ class MemoryFolder:
 
 
 class FolderChange:
-    """The files while nobody else changes them."""
+    """The locked files."""
 
     def __init__(self, files: MemoryFolder, folder: int, topics: int) -> None:
         self._files = files
@@ -93,7 +93,7 @@ class FolderChange:
         self._topics = topics
 
     def read(self, name: str, *, topic: bool = False) -> bytes | None:
-        """The bytes of a file; None when there is none. Raise when it is too large to be written again."""
+        """Return the bytes of a file; None when there is none. Raise when it is too large to be written again."""
         place = self._files.place(name, topic=topic)
         content = _read(self._topics if topic else self._folder, name, place)
         if content is not None and len(content) > LARGEST:
@@ -101,7 +101,7 @@ class FolderChange:
         return content
 
     def write(self, name: str, content: bytes, *, topic: bool = False) -> None:
-        """Put `content` in place of a file in one step, durably, for this user alone."""
+        """Replace a file by `content` in one step, durably, for this user alone."""
         place, folder = self._files.place(name, topic=topic), self._topics if topic else self._folder
         if len(content) > LARGEST:
             raise UserError(f"{place!r} would have more than {LARGEST:,} bytes. Move old memories out of it first.")
@@ -117,7 +117,7 @@ def _keep(held: ExitStack, handle: int) -> int:
 
 
 def _step(folder: int, part: str, at: Path, *, make: bool) -> int:
-    """The handle of the folder `part` below another."""
+    """Return the handle of the folder `part` below another."""
     if make:
         make_folder(folder, part, 0o700)
     try:

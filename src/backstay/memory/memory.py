@@ -1,4 +1,4 @@
-"""A project's memory: an index, a file for each topic, and what waits for the person.
+"""The memory of a project: an index, a file for each topic, and the proposals that wait for the person.
 
 Only the person saves. Whoever else adds something only proposes it; a person approves or rejects, and nobody else can. Nothing is
 captured or looked up by itself: every change and every use is asked for and gives an event.
@@ -58,7 +58,7 @@ _STRANGERS: Final = (
 
 
 class Window(NamedTuple):
-    """A part of a file."""
+    """The shown part of a file."""
 
     text: str
     cut: bool
@@ -66,7 +66,7 @@ class Window(NamedTuple):
 
 
 def read_window(content: bytes) -> Window:
-    """The part of a file of memories that is shown: at most 200 lines and 25,600 bytes, and the newest memories when not all fit."""
+    """Return the shown part of a file of memories: at most 200 lines and 25,600 bytes, the newest memories when not all fit."""
     lines = [without_origin(line)[:_LONGEST_LINE] for line in _lines(content)]
     shown = _fitting(lines)
     if len(shown) == len(lines):
@@ -75,7 +75,7 @@ def read_window(content: bytes) -> Window:
 
 
 def frame_window(seen: Window, *, trusted: bool, where: str) -> str:
-    """A window as a model is told it, between marks that it cannot imitate; empty when there is nothing in it."""
+    """Frame a window for a model, between marks that it cannot imitate; empty when there is nothing in it."""
     if not seen.text.strip():
         return ""
     more = f"\nThere is more than is shown here: see {where}." if seen.cut else ""
@@ -88,7 +88,7 @@ def _lines(content: bytes) -> list[str]:
 
 
 def _fitting(lines: list[str]) -> list[str]:
-    """As many lines from the beginning as fit."""
+    """Return as many lines from the beginning as fit."""
     room = MOST_BYTES
     for at, line in enumerate(lines[:MOST_LINES]):
         room -= len(line.encode("utf-8", "replace")) + 1
@@ -98,7 +98,7 @@ def _fitting(lines: list[str]) -> list[str]:
 
 
 def _newest_first(lines: list[str]) -> list[str]:
-    """What stands before the first memory, the memories by their day, then the rest. A file that grew at its end is turned round."""
+    """Return the lines before the first memory, the memories by their day, then the rest. A file that grew at its end is reversed."""
     blocks = _blocks(lines)
     days = [day_of(block[0]) for block in blocks]
     if not any(days):
@@ -114,7 +114,7 @@ def _newest_first(lines: list[str]) -> list[str]:
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:
-    """Lines, each memory together with the indented lines below it."""
+    """Group lines: each memory together with the indented lines below it."""
     blocks: list[list[str]] = []
     for line in lines:
         if blocks and line[:1] in (" ", "\t") and line.strip() and day_of(blocks[-1][0]):
@@ -125,31 +125,31 @@ def _blocks(lines: list[str]) -> list[list[str]]:
 
 
 class MemoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer in words, the same for programs, and the events that whoever has a session writes into its log."""
+    """An answer in words and as data, and the events that the session writes into its log."""
 
     message: str
-    """Safe to give to whoever asked; for a model, what files say is framed in it."""
+    """Safe to show; for a model, what files say is framed in it."""
     success: bool = True
     data: dict[str, object] = {}
-    """For programs and people. Never for a model: the words of files stand in it as they are."""
+    """For programs and people. Never for a model: the text of files stands in it as it is."""
     events: tuple[MemoryNoted, ...] = ()
 
 
 def refuse(message: str, *events: MemoryNoted) -> MemoryAnswer:
-    """An answer that says no."""
+    """Return an answer without success."""
     return MemoryAnswer(message=message, success=False, events=events)
 
 
 WHOLE_INDEX: Final = "index"
-"""How an event names the index as a whole; a topic is `topic:NAME`."""
+"""The name of the whole index in events; a topic is `topic:NAME`."""
 _ONLY_PERSON: Final = "Only the person can {} a memory. It stays as it is; tell them: /memory {} {}"
 
 
 class AtStart(NamedTuple):
-    """What a session is told when it starts."""
+    """The memory in the instructions of a session."""
 
     text: str
-    """For the instructions, framed; empty when there is no memory."""
+    """The framed text for the instructions; empty when there is no memory."""
     source: str
     """The file; empty when there is none."""
     cut: bool
@@ -186,7 +186,7 @@ class Memory:
         return self._files.path
 
     def at_start(self) -> AtStart:
-        """The window of the index that a session's instructions have. Never raises for what is wrong with a file."""
+        """Return the window of the index for the instructions of a session. Errors of a file become its `problem`."""
         source = str(self.path / INDEX)
         try:
             seen = self.index()
@@ -198,38 +198,38 @@ class Memory:
         return AtStart(text, source, seen.cut, "", (self.use(WHOLE_INDEX, origin="start"),))
 
     def index(self) -> Window:
-        """The part of the index that is shown."""
+        """Return the shown part of the index."""
         return read_window(self._files.read(INDEX) or b"")
 
     def topic(self, name: str) -> Topic | None:
-        """A topic, by its name as somebody may write it; None when there is none."""
+        """Return a topic by its name, in any spelling; None when there is none."""
         known = self.topics()
         found = next((each for each in (name, slug(name)) if each in known), None)
         content = None if found is None else self._files.read(f"{found}.md", topic=True)
         return None if found is None or content is None else Topic(found, read_window(content), _entries(content))
 
     def topics(self) -> tuple[str, ...]:
-        """The names of the topics."""
+        """Return the names of the topics."""
         return self._files.topics()
 
     def entries(self) -> tuple[MemoryEntry, ...]:
-        """The memories of the index, in its order."""
+        """Return the memories of the index, in its order."""
         return _entries(self._files.read(INDEX) or b"")
 
     def pending(self) -> Pending:
-        """What waits for the person, and what was decided lately."""
+        """Return the proposals that wait for the person, and those decided lately."""
         return read_pending(self._files.read(PENDING), self.path / PENDING)
 
     def frame_window(self, seen: Window, where: str) -> str:
-        """A window as a model is told it."""
+        """Frame a window for a model."""
         return frame_window(seen, trusted=self._trusted, where=where)
 
     def use(self, what: str, *, topic: str = "", origin: str = "") -> MemoryNoted:
-        """The event of a model being told something."""
+        """Return the event of a model that was given a part of the memory."""
         return MemoryNoted(act="used", memory=what, topic=topic, origin=origin)
 
     def add(self, text: str, *, by: By, kind: str = "project", topic: str = GENERAL, turn: str = "") -> MemoryAnswer:
-        """Save what the person says; propose what anybody else does. Secrets and personal numbers are refused."""
+        """Save a memory of the person; propose one of anybody else. Secrets and personal numbers are refused."""
         wanted = MemoryEntry(
             kind=kind,
             topic=slug(topic),
@@ -279,7 +279,7 @@ class Memory:
         return MemoryAnswer(message=f"Rejected {memory}.", data={"id": memory}, events=(noted,))
 
     def _save(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
-        """Put a memory into its topic, then into the index; what is there already stays, so trying again mends a crash in between."""
+        """Write a memory into its topic, then into the index. Repeating it after a crash in between completes it."""
         index, topic = files.read(INDEX) or b"", files.read(f"{wanted.topic}.md", topic=True) or b""
         known = next((each for each in _entries(index) if sameness(each.text) == sameness(wanted.text)), None)
         if known is not None:
@@ -300,7 +300,7 @@ class Memory:
         )
 
     def _propose(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
-        """Put a proposal on the list. The very same one again, as after a crash, is answered as the first time and changes nothing."""
+        """Write a proposal. The very same one again, as after a crash, gets the same answer and changes nothing."""
         pending = read_pending(files.read(PENDING), self.path / PENDING)
         candidate = next((each for each in pending.waiting if each.id == wanted.id), None)
         if candidate is None:
@@ -317,7 +317,7 @@ class Memory:
         )
 
     def _why_known(self, files: FolderChange, pending: Pending, wanted: MemoryEntry) -> str:
-        """Why a text need not be proposed; empty when it is new."""
+        """Return why a text need not be proposed; empty when it is new."""
         same = sameness(wanted.text)
         if any(sameness(each.text) == same for each in _entries(files.read(INDEX) or b"")):
             return "the same is remembered already"
@@ -338,7 +338,7 @@ class Memory:
         return pending, found
 
     def _approve(self, files: FolderChange, pending: Pending, candidate: Candidate) -> MemoryAnswer:
-        """Save first, then say so in the list of proposals: after a crash in between, approving again ends it."""
+        """Save first, then mark the proposal: after a crash in between, approving again completes it."""
         entry = msgspec.structs.replace(_entry_of(candidate), date=self._now()[:10], approved="user")
         if problem := _why_not(entry, said=f"{entry.topic} {entry.text}"):
             self._decide(files, pending, candidate, "skipped", reason=problem)
@@ -365,7 +365,7 @@ def _entries(content: bytes) -> tuple[MemoryEntry, ...]:
 
 
 def _insert_line(content: bytes, line: str, heading: str) -> bytes:
-    """A file with a memory above all others, so that the newest stand where a session looks. Everything else keeps its bytes."""
+    """Insert a memory above all others, so that the newest stand where a session looks. All other bytes stay."""
     if not content.strip():
         return f"{heading}\n\n{line}\n".encode()
     lines = content.split(b"\n")
@@ -378,7 +378,7 @@ def _insert_line(content: bytes, line: str, heading: str) -> bytes:
 
 
 def _why_not(entry: MemoryEntry, *, said: str) -> str:
-    """Why a memory is not kept; empty when it may be. Never repeats the text."""
+    """Return why a memory is not kept; empty when it may be. Never repeats the text."""
     if not entry.text:
         return "there is no text"
     if len(entry.text) > LONGEST:

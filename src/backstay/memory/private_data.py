@@ -1,4 +1,4 @@
-"""What is never remembered: secrets, numbers of cards and accounts, and numbers that a state gives to a person.
+"""Refuse what must not be remembered: secrets, card and account numbers, and numbers that identify a person.
 
 A memory goes into every later session and often into a repository. So a doubt refuses, and the reason never repeats what was found.
 """
@@ -12,7 +12,7 @@ from backstay.logic.secrets.redact import looks_secret
 
 
 def refusal(text: str) -> str:
-    """Why `text` is not remembered; empty when nothing speaks against it."""
+    """Return why `text` is not remembered; empty when it may be."""
     if why := looks_secret(text):
         return why
     if any(_is_told(found["word"], found["value"], text[found.end() :]) for found in _TOLD.finditer(text)):
@@ -27,7 +27,7 @@ class _Number(NamedTuple):
     why: str
     pattern: re.Pattern[str]
     is_real: Callable[[str], bool]
-    """Whether the number, without blanks and signs, can be one: its own check digits say so."""
+    """Returns whether the number, without blanks and signs, is valid by its check digits."""
 
 
 _TOLD: Final = re.compile(
@@ -36,7 +36,7 @@ _TOLD: Final = re.compile(
     r"(?:\s{1,3}(?:for|of|to|on|at|in)(?:\s{1,3}[\w.@:/-]{1,40}){1,3}?)?"
     r"(?:\s{0,3}[:=]|\s{1,3}(?:is|was|are))\s{0,3}(?P<value>[\"'`]?[^\s,;]{3,200})"
 )
-"""A name that says what follows it, and the word that follows."""
+"""A name of a secret, and the word that follows."""
 _PERSONAL: Final = ("ssn", "social security number", "national id", "passport", "passport number", "tax id")
 _HARMLESS: Final = re.compile(
     "required|optional|needed|stored|saved|kept|wrong|expired|empty|missing|invalid|hashed|encrypted|rotated|used|sent|shown|given|not|never"
@@ -47,7 +47,7 @@ _ABOUT: Final = re.compile("[a-z-]+(?:ed|ing)")
 
 
 def _is_told(word: str, value: str, rest: str) -> bool:
-    """Whether `value` is the secret itself and not a word about it."""
+    """Return whether `value` is the secret itself and not a word about it."""
     plain = value.strip("\"'`.!?")
     if word.lower() in _PERSONAL:
         return sum(map(str.isdigit, plain)) >= 6
@@ -65,7 +65,7 @@ def _plain(number: str) -> str:
 
 
 def _is_card(digits: str) -> bool:
-    """Whether a network gives out such numbers, and the last digit is the one that the others ask for."""
+    """Return whether the number is one of a card network and its check digit is right."""
     return _NETWORKS.fullmatch(digits) is not None and len(set(digits)) > 1 and _luhn(digits)
 
 

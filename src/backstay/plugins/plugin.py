@@ -230,7 +230,7 @@ class _Parts:
         usual = self._folder / key
         named = [
             path
-            for written in self._listed_paths(key)
+            for written in self._paths_under(key)
             for path in self._resolve(written, self._reader.text.place((key,), written))
         ]
         chosen = any(usual in path.parents for path in named)
@@ -279,7 +279,7 @@ class _Parts:
             texts.append(self._reader.value_or(self._members, "systemPrompt", str, ""))
         except UserError as exc:
             self.problems.append(str(exc))
-        for written in self._listed_paths("instructions"):
+        for written in self._paths_under("instructions"):
             place = self._reader.text.place(("instructions",), written)
             for path in self._resolve(written, place):
                 try:
@@ -328,7 +328,7 @@ class _Parts:
         except UserError as exc:  # a hook may stand guard, so a plugin whose hooks are not known is not used at all
             (self.unfit if key == "hooks" else self.problems).append(str(exc))
 
-    def _listed_paths(self, key: str) -> tuple[str, ...]:
+    def _paths_under(self, key: str) -> tuple[str, ...]:
         try:
             found: str | tuple[str, ...] = self._reader.value_or(self._members, key, str | tuple[str, ...], "")
         except UserError as exc:
