@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.files.apply_patch import NotApplied, Planned, apply_patch, write_all
+from backstay.tools.files.apply_patch import NotApplied, PlannedFile, apply_patch, write_all
 from backstay.tools.files.locked_file import hold
 from backstay.tools.files.read import read_file
 from backstay.tools.files.target import FileTarget, Refused
@@ -172,7 +172,7 @@ def test_when_a_write_fails_those_before_are_put_back_and_it_is_said(tmp_path: P
     before = {name: (tmp_path / name).stat().st_mode for name in ("a", "b", "removed")}
     stack = ExitStack()
     files = [
-        Planned(stack.enter_context(hold(FileTarget(str(tmp_path / name), str(tmp_path / name))))) for name in names
+        PlannedFile(stack.enter_context(hold(FileTarget(str(tmp_path / name), str(tmp_path / name))))) for name in names
     ]
     for file in files:
         file.content = None if file.shown.endswith("removed") else b"patched\n"
@@ -202,7 +202,7 @@ def test_a_removed_file_is_put_back_with_all_that_it_had(tmp_path: Path) -> None
         path.chmod(0o604)
         os.setxattr(path, "user.note", b"kept")
     with ExitStack() as stack:
-        files = [Planned(stack.enter_context(hold(FileTarget(str(path), str(path))))) for path in paths]
+        files = [PlannedFile(stack.enter_context(hold(FileTarget(str(path), str(path))))) for path in paths]
         for file in files:
             file.content = None
         paths[1].write_text("theirs\n")

@@ -19,7 +19,7 @@ from backstay.ports import Tool
 from backstay.tools.files import locked_file
 from backstay.tools.files.apply_patch import apply_patch
 from backstay.tools.files.edit import edit_file, multi_edit
-from backstay.tools.files.locked_file import Overtaken, hold
+from backstay.tools.files.locked_file import ChangedMeanwhile, hold
 from backstay.tools.files.open_beneath import OpenedPath, reach
 from backstay.tools.files.read import read_file
 from backstay.tools.files.target import FileTarget, Refused, in_words, target_of
@@ -279,7 +279,7 @@ def test_a_file_that_somebody_else_changed_is_left_alone(tmp_path: Path) -> None
     with hold(_target(path)) as held:
         assert held.read() == b"seen"
         path.write_text("changed meanwhile")
-        with pytest.raises(Overtaken):
+        with pytest.raises(ChangedMeanwhile):
             held.replace(b"mine")
 
     assert path.read_text() == "changed meanwhile"
@@ -289,7 +289,7 @@ def test_a_file_that_somebody_else_changed_is_left_alone(tmp_path: Path) -> None
 def test_a_file_that_somebody_else_makes_first_is_left_alone(tmp_path: Path) -> None:
     with hold(_target(tmp_path / "a")) as held:
         (tmp_path / "a").write_text("theirs")
-        with pytest.raises(Overtaken):
+        with pytest.raises(ChangedMeanwhile):
             held.replace(b"mine")
 
     assert (tmp_path / "a").read_text() == "theirs"
@@ -301,7 +301,7 @@ def test_a_file_that_somebody_else_removed_is_not_brought_back(tmp_path: Path) -
 
     with hold(_target(tmp_path / "a")) as held:
         (tmp_path / "a").unlink()
-        with pytest.raises(Overtaken):
+        with pytest.raises(ChangedMeanwhile):
             held.replace(b"mine")
 
     assert os.listdir(tmp_path) == []

@@ -12,8 +12,8 @@ from backstay.tools.output import (
     LONGEST_ESCAPE,
     LONGEST_LINE,
     BoundedText,
+    LineBuffer,
     LiveText,
-    SettledLines,
     TextDecoder,
     read_output,
     read_screen,
@@ -86,7 +86,7 @@ def test_what_is_left_on_the_screen(raw: bytes, text: str, replaced: int) -> Non
 
 @given(raw=ODD, cuts=st.lists(st.integers(0, 60), max_size=6))
 def test_where_the_pieces_end_makes_no_difference(raw: bytes, cuts: list[int]) -> None:
-    plain, lines = TextDecoder(), SettledLines()
+    plain, lines = TextDecoder(), LineBuffer()
     edges = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
     parts = [lines.add(plain.add(raw[start:end])) for start, end in itertools.pairwise(edges)]
     parts.append(lines.add(plain.add(b"", final=True), final=True))
@@ -96,7 +96,7 @@ def test_where_the_pieces_end_makes_no_difference(raw: bytes, cuts: list[int]) -
 
 
 def test_what_never_ends_is_not_waited_for() -> None:
-    plain, lines = TextDecoder(), SettledLines()
+    plain, lines = TextDecoder(), LineBuffer()
 
     assert len(plain.add(b"\x1b]" + b"x" * LONGEST_ESCAPE)) > 0
     assert lines.add("y" * LONGEST_LINE) == ""

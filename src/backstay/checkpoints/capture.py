@@ -39,16 +39,16 @@ class FolderState(Struct):
     root: bytes
     tree: Tree | None
     event: TreeKept
-    """What is to be written down, without a call."""
+    """The event to write, without a call."""
     blobs: Mapping[str, bytes]
     own: Collection[bytes] = ()
-    """What of it is Backstay's own, from the root on."""
+    """Backstay's own paths in it, from the root on."""
     ignored: Collection[bytes] = ()
-    """What of it git ignores."""
+    """The paths in it that git ignores."""
 
 
 class FileCapture(Struct, dict=True):
-    """What is kept of the files of one open session."""
+    """Keep the files of one open session."""
 
     services: Services
     folders: Sequence[str]
@@ -59,14 +59,14 @@ class FileCapture(Struct, dict=True):
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
     _turn: str = ""
     _paths: set[bytes] = field(default_factory=set)
-    """What is kept of this turn."""
+    """The paths that are kept of this turn."""
     _watched: bool = False
     """Whether the trees of this turn are kept."""
     _recalled: bool = False
     _stored: set[str] = field(default_factory=set)
     _newest: dict[bytes, tuple[str, Tree]] = field(default_factory=dict)
     _off: dict[bytes, str] = field(default_factory=dict)
-    """Why a folder is not kept; found out once for each opening of the session."""
+    """The reason why a folder is not kept; found out once for each opening of the session."""
 
     @functools.cached_property
     def roots(self) -> tuple[bytes, ...]:

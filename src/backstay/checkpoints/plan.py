@@ -24,7 +24,7 @@ _VERSION: Final = re.compile(r"\d{1,19}:-?\d{1,19}:\d{1,20}")
 
 
 class Facts(NamedTuple):
-    """What tells a file from itself before or after a change."""
+    """The facts that tell a file from itself before or after a change."""
 
     size: int
     mtime: int
@@ -71,7 +71,7 @@ class Tree(msgspec.Struct, frozen=True, array_like=True):
     """Nanoseconds since 1970, before the first name was looked at."""
     entries: tuple[TreeEntry, ...]
     left_out: tuple[bytes, ...] = ()
-    """What was not looked at: ignored files, repositories' own data, devices, what may not be read."""
+    """Paths that were left out: ignored files, repositories' own data, devices, unreadable files."""
 
 
 class PathCoverage:
@@ -130,7 +130,7 @@ def unzip(content: bytes) -> bytes:
 
 
 SeenAs = Literal["", "update", "forget"]
-"""What becomes of what the session has seen of a file: nothing, it is as it was then, or it was not seen by then."""
+"""The change of what the session has seen of a file: none, it is as it was then, or it was not seen by then."""
 
 
 class FileChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -140,7 +140,7 @@ class FileChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """With its whole path."""
     seen: SeenAs = ""
     now: TreeEntry | None = None
-    """What the path held when the plan was made, and was kept; without its name. Anything else there is not replaced."""
+    """The kept content of the path when the plan was made, without its name. Anything else there is not replaced."""
 
 
 class RestorePlan(msgspec.Struct, frozen=True, array_like=True):

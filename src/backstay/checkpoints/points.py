@@ -38,14 +38,14 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     at: int = 0
     """Microseconds since 1970."""
     files: tuple[str, ...] = ()
-    """What tools were about to change in it, each path once."""
+    """The paths that tools were about to change in it, each once."""
     programs: bool = False
     """Whether programs ran in it that could change anything."""
     over: bool = False
     """Whether the turn has an end."""
     restorable: bool = True
     why_not: str = ""
-    """Why its start cannot be gone back to, or what of it cannot."""
+    """The reason why its start cannot be restored, or not wholly."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     event: str
     """The id of that event; empty for the beginning."""
     words: str
-    """What a person calls it."""
+    """Its name for a person."""
     number: int | None = None
     """The turn after which it lies, 0 for the beginning: `/rewind` takes it. None for the moment before a restore."""
 
@@ -69,22 +69,22 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the wish to have files as they were."""
+    """The outcome of a restore."""
 
     restore: str = ""
     """The id of the restore: `restore_files(undo=...)` takes it back. Empty when everything was so already."""
     point: str
-    """What a person calls the point."""
+    """The name of the point for a person."""
     written: int = 0
     removed: int = 0
     paths: tuple[str, ...] = ()
-    """What was written or removed; the first thousand."""
+    """The paths that were written or removed; the first thousand."""
     problems: tuple[FileProblem, ...] = ()
-    """What was left as it is, and why."""
+    """The paths that were left as they are, and why."""
     changed_by_others: tuple[str, ...] = ()
-    """What other programs or people had changed since the session saw it last; it is restored all the same, and `undo` has it."""
+    """Paths that other programs or people had changed since the session saw them; they are restored all the same, and `undo` has them."""
     warnings: tuple[str, ...] = ()
-    """What of programs' doings could not be undone."""
+    """Changes of programs that could not be undone."""
 
 
 def checkpoints_of(records: Iterable[Recorded]) -> tuple[Checkpoint, ...]:

@@ -36,7 +36,7 @@ FOLDER_MODE: Final = 0o3777
 
 
 class WalkLimits(Struct, frozen=True):
-    """How much is kept of a folder."""
+    """Limits of what is kept of a folder."""
 
     files: int = 50_000
     size: int = 500 * 1024 * 1024
@@ -55,7 +55,7 @@ class Walk(Struct):
     left_out: Collection[bytes] = ()
     """Paths from the root on that are not looked at."""
     before: Tree | None = None
-    """What was there last time."""
+    """The tree of the last time."""
     stored: Collection[str] = ()
     """Hashes of contents that need not be handed over."""
     limits: WalkLimits = WalkLimits()
@@ -232,7 +232,7 @@ def _read(folder: int, name: bytes, most: int) -> tuple[bytes, Facts]:
 
 
 DEADLINE_S: Final = 10.0
-"""How long git may think about it."""
+"""Seconds that git may take."""
 
 
 async def list_ignored(folder: str) -> frozenset[bytes]:

@@ -17,7 +17,7 @@ _SYSTEM: Final = (
     "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
 )
 _FILE_POWERS: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
-"""What the superuser keeps: files of other users, as in a mounted project, can still be worked on."""
+"""Capabilities that the superuser keeps: files of other users, as in a mounted project, can still be worked on."""
 _DAEMONS: Final = """
 /run/user /run/dbus /run/docker.sock /run/containerd /run/podman /run/crio /run/libvirt /run/lxd /run/systemd/private
 /run/systemd/notify /run/snapd.socket /run/snapd-snap.socket /var/lib/lxd /var/snap/lxd
@@ -37,7 +37,7 @@ def find() -> str:
 
 
 class Bubblewrap:
-    """Starts programs behind walls of namespaces, with a filter of system calls besides."""
+    """Start programs in namespaces of their own, with a filter of system calls besides."""
 
     def __init__(self, plan: SandboxPlan, *, user_namespace: bool = True, graceful: bool = True) -> None:
         """Draw the walls. Without a user namespace only the superuser can; `graceful` needs an `env` that resets signals."""

@@ -55,7 +55,7 @@ async def resolve_by_system(name: str) -> Sequence[str]:
 
 
 class EgressLimits(Struct, frozen=True, kw_only=True):
-    """How long a request may take and how much it may bring. None lifts a limit, for streams that have no end."""
+    """Limits of time and size of a request. None lifts a limit, for streams that have no end."""
 
     connect_s: float | None = 10.0
     """Finding the address and making the connection."""
@@ -68,7 +68,7 @@ class EgressLimits(Struct, frozen=True, kw_only=True):
 
 
 class Egress(Struct, frozen=True, kw_only=True, dict=True):
-    """Where requests may go."""
+    """The policy of outgoing requests."""
 
     allow_hosts: Collection[str] | None = None
     """Only these hosts, when it is given: `example.com`, `*.example.com`."""
@@ -190,7 +190,7 @@ REDIRECTS: Final = 5
 DIALLED: Final = 6
 """Addresses of one host that are tried."""
 KEPT_S: Final = 30.0
-"""How long an unused connection is kept."""
+"""Seconds that an unused connection is kept."""
 
 Admit = Callable[[str, int, bool], Awaitable[Sequence[str]]]
 """Gives the addresses that may be dialled for a host and port, or raises `EgressRefused`. The flag says whether private ones may be."""
@@ -269,7 +269,7 @@ class GuardedClient(httpx.AsyncClient):
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Sends requests over connections that `admit` has judged, and takes answers within `limits`."""
+    """Send requests over connections that `admit` has judged, and take answers within `limits`."""
 
     def __init__(
         self, judge_url: JudgeUrl, admit: Admit, *, limits: EgressLimits, certificates: Callable[[], ssl.SSLContext]
@@ -337,7 +337,7 @@ def is_this_machine(address: str, port: int) -> bool:
 
 
 class _JudgingBackend(httpcore.AsyncNetworkBackend):
-    """Dials the very addresses that were judged."""
+    """Dial exactly the addresses that were judged."""
 
     def __init__(self, admit: Admit, *, private: bool) -> None:
         self._admit = admit
@@ -496,7 +496,7 @@ def translate_errors() -> Iterator[None]:
 
 
 class _Unpacker:
-    """Unpacks in bounded steps. Several parts after each other are one body, as gzip has it."""
+    """Unpack in bounded steps. Several parts after each other are one body, as gzip has it."""
 
     def __init__(self, coding: str) -> None:
         self._windows = [31] if coding == "gzip" else [zlib.MAX_WBITS, -zlib.MAX_WBITS]

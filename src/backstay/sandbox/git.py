@@ -22,13 +22,13 @@ from backstay.vocab.env_keys import without_keys
 from backstay.vocab.errors import UserError
 
 DEADLINE_S: Final = 20.0
-"""How long one git command of ours may take."""
+"""Seconds that one git command of ours may take."""
 MOST_BYTES: Final = 8_388_608
-"""How much of its output is kept."""
+"""Bytes of its output that are kept."""
 
 
 class GitOutput(Struct, frozen=True):
-    """What a git command said."""
+    """The output of a git command."""
 
     code: int
     out: bytes
@@ -244,7 +244,7 @@ _SPLIT: Final = b"link"
 _WHOLE: Final = (_SPLIT, b"sdir")
 """Extensions of an index that does not name every file by itself."""
 _MODE: Final = 24
-"""Where the mode stands in an entry."""
+"""The offset of the mode in an entry."""
 _GITLINK: Final = b"\x00\x00\xe0\x00"
 """The mode of a submodule, 160000."""
 

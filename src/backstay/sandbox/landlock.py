@@ -60,7 +60,7 @@ def prepare_scope() -> Callable[[], None]:
 
 
 class Landlock:
-    """Starts programs behind walls of rules."""
+    """Start programs under the rules of Landlock."""
 
     def __init__(self, plan: SandboxPlan) -> None:
         self._plan = plan

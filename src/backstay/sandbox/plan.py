@@ -49,7 +49,7 @@ class SandboxPlan(Struct, frozen=True, kw_only=True):
     private: tuple[str, ...] = ()
     """Folders that nothing confined may see, besides the usual ones."""
     shown: tuple[str, ...] = ()
-    """What may be read although it lies in a closed place or in a temporary folder."""
+    """Paths that may be read although they lie in a closed place or in a temporary folder."""
     caches: tuple[str, ...] = ()
     """Folders besides the roots that may be written."""
     scratch: "Scratch"
@@ -261,7 +261,7 @@ def _between(closed: Iterable[str], outer: str, inner: str) -> bool:
 
 
 _STRICTLY: Final = (".git/config",)
-"""What is sealed in `sandboxed` besides; in `project`, people add remotes and follow branches."""
+"""Names that are sealed in `sandboxed` besides; in `project`, people add remotes and follow branches."""
 _OPEN: Final = (".claude/worktrees", ".git/worktrees")
 _OWN: Final = (".backstay", ".claude")
 """Folders whose settings Backstay itself obeys: an empty one holds the place, so that none can be made from inside."""
@@ -270,7 +270,7 @@ _HOOKS: Final = ".git/hooks"
 _GITS: Final = (".git/config.worktree", ".git/info/attributes")
 """Files that steer git beside its configuration: where that is sealed, an empty read-only one holds the place."""
 _LEVELS, _FOLDERS, _MOST = 3, 2000, 300
-"""How far below a working folder, in how many folders, and how many sealed places are looked for: each is a mount at each command."""
+"""The depth below a working folder, the folders, and the sealed places at most: each is a mount at each command."""
 
 
 @cache
@@ -285,7 +285,7 @@ def places_to_seal(where: Literal["folder", "home"]) -> tuple[str, ...]:
 
 
 class Seal(Struct, frozen=True):
-    """Something inside a working folder that keeps its name, and when `access` is `read` its content too."""
+    """A file or folder inside a working folder that keeps its name, and when `access` is `read` its content too."""
 
     path: str
     access: Access
@@ -302,7 +302,7 @@ class Seal(Struct, frozen=True):
 
 
 class Seals:
-    """What was sealed when the session began. What a command makes later is the session's own."""
+    """The seals of a session, made when it began. Files that a command makes later are the session's own."""
 
     def __init__(self, plan: SandboxPlan) -> None:
         self._plan = plan

@@ -42,25 +42,25 @@ TRIALS: Final[Mapping[str, str]] = {
     "seal": "git hooks, settings of agents and editors",
     "modes": "modes and times of files outside",
 }
-"""What is tried, and the words for it."""
+"""The trials, and their descriptions."""
 _NEEDED: Final = {
     "sandboxed": ("write", "read", "tcp", "udp", "abstract", "unix", "memory"),
     "project": ("write", "read", "memory"),
 }
-"""What a wall must keep to count as one."""
+"""The trials that must fail behind a wall."""
 
 
 class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands here for a scope, and what it keeps."""
+    """The kind of sandbox that works here for a scope, and what it keeps."""
 
     scope: FsScope
     backend: Backend = "none"
     kept: tuple[str, ...] = ()
-    """What was tried and did not work, as words."""
+    """The trials that failed, described."""
     open: tuple[str, ...] = ()
-    """What was tried and worked."""
+    """The trials that succeeded."""
     why: str = ""
-    """Why no stronger wall stands, and what to do about it; empty when all is well."""
+    """The reason why no stronger kind works, and what to do about it; empty when all is well."""
     user_namespace: bool = True
     graceful: bool = True
 

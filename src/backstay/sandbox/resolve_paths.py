@@ -49,11 +49,11 @@ class TooMuch(Exception):
 
 
 _File = tuple[str, Literal["file", "link", "folder"]]
-"""What is below a folder, as `/name`."""
+"""A path below a folder, as `/name`, and its kind."""
 
 
 class Listings:
-    """What is below folders: each is gone through once for all that is looked up there."""
+    """The files below folders: each folder is walked once for all lookups."""
 
     def __init__(self, until: float) -> None:
         self._until = until
@@ -298,7 +298,7 @@ LONGEST: Final = 4096
 
 _OF_A_PROCESS: Final = re.compile(r"/proc/\d+/")
 _UNCLEAR: Final = re.compile(r"[\\{}()]")
-"""What shells read in different ways: escapes, braces, extended patterns, qualifiers."""
+"""Signs that shells read in different ways: escapes, braces, extended patterns, qualifiers."""
 MAGIC: Final = re.compile(r"[*?]|\[[!^]?\]?(?:\[(?P<kind>[:.=]).*?(?P=kind)\]|[^\]/])*\]")
 
 
@@ -398,7 +398,7 @@ def _try_to_expand(pattern: str, listings: Listings, until: float) -> list[str] 
 
 
 class _LinkWalk:
-    """Follows links; a place that was looked at once is not looked at again."""
+    """Follow links; a path is read once only."""
 
     def __init__(self) -> None:
         self._targets: dict[str, str | None] = {}

@@ -98,7 +98,7 @@ _FILTER: Final = 2
 
 class _Machine(Struct, frozen=True):
     audit: int
-    """What the kernel calls it; a call made the 32-bit way has another one."""
+    """The kernel's number of it; a call made the 32-bit way has another one."""
     calls: Mapping[str, int]
     x32: bool = False
     """Whether a third way of calling hides behind a bit of the number."""

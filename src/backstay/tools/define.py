@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Run `work` beside the event loop and return its result; raise what it raises."""
-    crossing = _Crossing(work)
+    crossing = _ThreadResult(work)
     threading.Thread(target=crossing.run, name="backstay tool", daemon=True).start()
     return await crossing.result()
 
 
-class _Crossing(Generic[T]):
-    """Carries a result, or what was raised instead, from a thread to the task that waits for it."""
+class _ThreadResult(Generic[T]):
+    """Carry a result, or the exception instead, from a thread to the task that waits for it."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
@@ -68,7 +68,7 @@ Check = Callable[..., Awaitable[object]]
 _Checked = tuple[Check, Parameters]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every provider accepts as a tool's name."""
+"""The names of tools that every provider accepts."""
 
 
 class FunctionTool(Generic[P, R]):

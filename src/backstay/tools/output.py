@@ -75,7 +75,7 @@ class BoundedText:
 
 
 class LiveText:
-    """Shows a growing text to a watcher, so much in a second; a flood is cut, and what was held back is counted."""
+    """Show a growing text to a watcher, so much in a second; cut a flood, and count what was held back."""
 
     def __init__(self, show: Callable[[str], None], per_second: int = LIVE) -> None:
         self._show = show
@@ -117,7 +117,7 @@ _NOT_TEXT: Final = re.compile(r"[\x00-\x06\x10-\x1a\x1c-\x1f\udc80-\udcff]")
 
 
 class TextDecoder:
-    """Turns bytes into text without escape sequences; what is not text becomes U+FFFD and is counted."""
+    """Turn bytes into text without escape sequences; what is not text becomes U+FFFD and is counted."""
 
     def __init__(self) -> None:
         self.replaced = 0
@@ -138,8 +138,8 @@ class TextDecoder:
         return text
 
 
-class SettledLines:
-    """Lets lines through once nothing can overwrite them: of a progress bar only its last state is left."""
+class LineBuffer:
+    """Pass lines on once nothing can overwrite them: of a progress bar only its last state is left."""
 
     def __init__(self) -> None:
         self._line = ""
@@ -159,7 +159,7 @@ class SettledLines:
 def read_screen(raw: bytes) -> tuple[str, int]:
     """Return an output as text, and how many bytes of it were none."""
     plain = TextDecoder()
-    text = SettledLines().add(plain.add(raw, final=True), final=True)
+    text = LineBuffer().add(plain.add(raw, final=True), final=True)
     return text, plain.replaced
 
 

@@ -39,14 +39,14 @@ class Hunk(Struct, frozen=True):
 
 
 class PatchSection(Struct, frozen=True):
-    """What a patch does with one file."""
+    """The change of one file."""
 
     kind: Literal["add", "update", "delete"]
     path: str
     number: int
     """Its line in the patch."""
     move: str = ""
-    """What the file is called afterwards, when that changes."""
+    """The new name of the file, when it changes."""
     content: str = ""
     """Of an added file."""
     hunks: tuple[Hunk, ...] = ()
@@ -98,7 +98,7 @@ _UNIFIED: Final = (
     f"`*** Add File: FILE` or `*** Delete File: FILE`, and `{_END}`."
 )
 _WRAPPING: Final = re.compile(r"\s*|```\w*|(?:apply_patch|applypatch)?\s*<<-?\s*(['\"]?)\w+\1")
-"""What models put around a patch: a fence, or the beginning of a here-document."""
+"""Wrappings that models put around a patch: a fence, or the beginning of a here-document."""
 _NUMBERS: Final = re.compile(r"-(\d{1,9})(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@ ?(.*)")
 
 
@@ -299,7 +299,7 @@ def _squeeze(text: str) -> str:
 
 
 _WAYS: Final[Sequence[Callable[[str], str]]] = (_keep_blanks, str.rstrip, _squeeze)
-"""How lines are compared: exactly, without blanks at their ends, without any blanks."""
+"""Ways of comparing lines: exactly, without blanks at their ends, without any blanks."""
 
 
 class _PatchedFile(Struct, frozen=True):

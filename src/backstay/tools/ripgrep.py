@@ -22,7 +22,7 @@ OUTPUT: Final = 4 * 1024 * 1024
 ERRORS: Final = 4000
 """Bytes that are kept of what it complains about."""
 SECONDS: Final = 120.0
-"""How long one search may take: an ignore file that is a pipe never ends."""
+"""Seconds that one search may take: an ignore file that is a pipe never ends."""
 MEMORY: Final = 1024**3
 """Bytes that rg may fill: an ignore file that leads to `/dev/zero` never ends either."""
 
@@ -43,7 +43,7 @@ class NoRipgrep(Refused):
 
 
 class Result(Struct, frozen=True):
-    """What rg printed."""
+    """The output of rg."""
 
     output: bytes
     cut: bool

@@ -183,7 +183,7 @@ async def _search(given: GrepArguments, root: SearchRoot, cwd: str, *, lists: bo
 
 
 class _LeftOut(Struct, frozen=True):
-    """What is left out of a search, by what the policy says of names."""
+    """The files that the policy leaves out of a search, by their names."""
 
     withholds: Withholds | None = None
     aimed: bool = False
@@ -330,7 +330,7 @@ _GAP: Final[_Line] = (b"", None)
 
 
 class _FileMatches(Struct, frozen=True):
-    """What was found in one file."""
+    """The matches in one file."""
 
     path: bytes
     lines: list[_Line]

@@ -21,7 +21,7 @@ _REMEMBERED: Final = 256
 """Signatures that are kept. A session makes some of its tools anew, each by the same `def` as every other session."""
 
 _Key = tuple[object, ...]
-"""What decides how a signature is read."""
+"""Everything that decides how a signature is read."""
 _Field = tuple[str, object] | tuple[str, object, object]
 """As `defstruct` takes it: name and type, and a default for what may be left out."""
 

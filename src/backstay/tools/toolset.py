@@ -14,7 +14,7 @@ from backstay.vocab.errors import UserError
 from backstay.vocab.specs import ToolSpec
 
 DEEPEST: Final = 64
-"""How deep arguments may be nested."""
+"""The greatest depth of nested arguments."""
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 

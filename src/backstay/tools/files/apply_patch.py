@@ -13,7 +13,7 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.edit import HAD_CHANGED
 from backstay.tools.files.encoding import decode
-from backstay.tools.files.locked_file import Keepsake, LockedFile, hold
+from backstay.tools.files.locked_file import FileAttributes, LockedFile, hold
 from backstay.tools.files.replace_text import difference
 from backstay.tools.files.target import FileTarget, Refused, in_words, require_text, target_of
 from backstay.tools.patch import PatchSection, apply_hunks, patch_of, read_patch
@@ -21,7 +21,7 @@ from backstay.vocab.errors import UserError
 from backstay.vocab.events.tools import FileSeen
 
 
-class Planned:
+class PlannedFile:
     """A file that is held, and what it will hold."""
 
     def __init__(self, held: LockedFile) -> None:
@@ -34,7 +34,7 @@ class Planned:
         """What it will hold; None when there will be no file."""
         self.like: LockedFile | None = None
         """For a new file: the one whose mode, owner and attributes it gets."""
-        self._removed: Keepsake | None = None
+        self._removed: FileAttributes | None = None
 
     @property
     def changed(self) -> bool:
@@ -51,7 +51,7 @@ class Planned:
         if self.content is None:
             self._removed = self.held.remove()
         else:
-            self.held.replace(self.content, self.like.keepsake if self.like else None)
+            self.held.replace(self.content, self.like.attributes if self.like else None)
 
     def put_back(self) -> None:
         """Make it as it was."""
@@ -68,10 +68,10 @@ class NotApplied(Refused):
         super().__init__("not_applied", message)
 
 
-def write_all(files: Sequence[Planned]) -> None:
+def write_all(files: Sequence[PlannedFile]) -> None:
     """Write all that changes, new contents first and removals last. Raise `NotApplied` when that fails, with all put back."""
     changing = [file for file in files if file.content != file.before]
-    done: list[Planned] = []
+    done: list[PlannedFile] = []
     for file in sorted(changing, key=lambda each: each.content is None):
         try:
             file.write()
@@ -82,7 +82,7 @@ def write_all(files: Sequence[Planned]) -> None:
         done.append(file)
 
 
-def _undo(done: Sequence[Planned], failed: Planned, why: Refused) -> NotApplied:
+def _undo(done: Sequence[PlannedFile], failed: PlannedFile, why: Refused) -> NotApplied:
     restored: list[str] = []
     lost: list[str] = []
     changed = [*done, *([failed] if failed.changed else [])]  # the disk may fail after the file has its new name
@@ -163,19 +163,19 @@ def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
             plan.versions = [(place, file.held.version) for place, file in plan.files.items() if file.changed]
 
 
-def _hold(stack: ExitStack, target: FileTarget, *, make: bool) -> Planned:
+def _hold(stack: ExitStack, target: FileTarget, *, make: bool) -> PlannedFile:
     try:
-        return Planned(stack.enter_context(hold(target, make=make)))
+        return PlannedFile(stack.enter_context(hold(target, make=make)))
     except OSError as exc:
         raise in_words(target.shown, exc) from exc
 
 
 class _Plan(Struct):
-    """What becomes of each file, worked out before anything is written."""
+    """The new content of each file, worked out before anything is written."""
 
     targets: dict[str, FileTarget]
     seen: dict[str, str]
-    files: dict[str, Planned] = field(default_factory=dict)
+    files: dict[str, PlannedFile] = field(default_factory=dict)
     versions: list[tuple[str, str]] = field(default_factory=list)
     """The files that were touched, and their versions afterwards."""
     _report: list[str] = field(default_factory=list)
@@ -198,7 +198,7 @@ class _Plan(Struct):
         """Return what was done, file by file."""
         return self._report
 
-    def _update(self, section: PatchSection, file: Planned) -> None:
+    def _update(self, section: PatchSection, file: PlannedFile) -> None:
         shown = self._display(section.path)
         document = decode(shown, self._present(section.path))
         document.require("".join(line.text for hunk in section.hunks for line in hunk.lines if line.sign == "+"))
@@ -228,7 +228,7 @@ class _Plan(Struct):
         stale = f" {HAD_CHANGED}" if known and known != self._file(section.path).version else ""
         self._add(f"Updated {shown!r} at line {line}{moved}.{stale}\n{lines}")
 
-    def _move(self, section: PatchSection, file: Planned, content: bytes) -> None:
+    def _move(self, section: PatchSection, file: PlannedFile, content: bytes) -> None:
         self._require_free(section.move)
         self._refuse_link(section.path)
         file.held.refuse_unwritable()
@@ -236,7 +236,7 @@ class _Plan(Struct):
         new.content, new.like = content, file.held
         file.content = None
 
-    def _delete(self, section: PatchSection, file: Planned) -> None:
+    def _delete(self, section: PatchSection, file: PlannedFile) -> None:
         shown = self._display(section.path)
         self._present(section.path)
         self._refuse_link(section.path)
@@ -269,7 +269,7 @@ class _Plan(Struct):
                 "is_link", f"{target.shown!r} is a link to {target.place!r}. Remove it with `rm`. Nothing was changed."
             )
 
-    def _file(self, path: str) -> Planned:
+    def _file(self, path: str) -> PlannedFile:
         return self.files[self.targets[path].place]
 
     def _display(self, path: str) -> str:

@@ -99,7 +99,7 @@ class TextLine(Struct, frozen=True):
 
     text: str
     cut: str = ""
-    """What is said of the part that is left out."""
+    """A note on the part that is left out."""
     broken: bool = False
     """Whether it has bytes that are not UTF-8."""
 

@@ -29,7 +29,7 @@ PATIENCE: Final = 15.0
 TRIES: Final = 5
 """How often a change is made again on the new content when a program that takes no lock was faster."""
 _UNSUPPORTED: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
-"""What file systems without locks answer. The lock within the process remains."""
+"""Errors of file systems without locks. The lock within the process remains."""
 
 
 class _Turn:
@@ -122,18 +122,18 @@ def _stop_when_cancelled() -> None:
 
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
-"""What file systems without hard links answer."""
+"""Errors of file systems without hard links."""
 
 
-class Overtaken(Refused):
+class ChangedMeanwhile(Refused):
     """A program that takes no lock changed the file meanwhile; nothing was done."""
 
     def __init__(self, target: FileTarget) -> None:
         super().__init__("changed", f"{target.shown!r} was changed by another program meanwhile. Read it again.")
 
 
-class Keepsake(Struct, frozen=True):
-    """What a new file takes over from another: mode and owner, and the attributes behind a handle."""
+class FileAttributes(Struct, frozen=True):
+    """Attributes that a new file takes over from another: mode and owner, and the extended ones behind a handle."""
 
     facts: os.stat_result
     handle: int
@@ -160,9 +160,9 @@ class LockedFile:
         return "" if self.facts is None else version_of(self.facts)
 
     @property
-    def keepsake(self) -> Keepsake | None:
+    def attributes(self) -> FileAttributes | None:
         """What another file may take over from this one; None when there is none. It lasts until this one is replaced or let go."""
-        return None if self._handle is None or self.facts is None else Keepsake(self.facts, self._handle)
+        return None if self._handle is None or self.facts is None else FileAttributes(self.facts, self._handle)
 
     def read(self) -> bytes:
         """Return the whole content. Raise when there is no file, or one too large."""
@@ -196,11 +196,11 @@ class LockedFile:
                 "too, or part. Make it a file of its own first: `cp -p FILE FILE.new && mv FILE.new FILE`.",
             )
 
-    def replace(self, content: bytes, like: Keepsake | None = None) -> None:
-        """Replace the content in one step. A new file takes over from `like`. Raise `Overtaken` when another program was faster."""
+    def replace(self, content: bytes, like: FileAttributes | None = None) -> None:
+        """Replace the content in one step. A new file takes over from `like`. Raise `ChangedMeanwhile` when another program was faster."""
         self.refuse_unwritable()
         temporary = f".backstay-{os.urandom(8).hex()}.tmp"
-        model = self.keepsake or like
+        model = self.attributes or like
         folder = self._place.folder
         handle = os.open(temporary, _NEW, 0o666 if model is None else 0o600, dir_fd=folder)
         try:
@@ -220,16 +220,16 @@ class LockedFile:
         self._handle, self.facts = handle, os.fstat(handle)
         self._place.sync()
 
-    def remove(self) -> Keepsake:
+    def remove(self) -> FileAttributes:
         """Remove the file; what is given back serves to put it back, as long as it is held."""
-        keepsake = self.keepsake
+        attributes = self.attributes
         self._require_same()
-        if keepsake is None:
+        if attributes is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         os.unlink(self._place.name, dir_fd=self._place.folder)
         self._removed, self._handle, self.facts = self._handle, None, None
         self._place.sync()
-        return keepsake
+        return attributes
 
     def close(self) -> None:
         """Let it go."""
@@ -243,7 +243,7 @@ class LockedFile:
             try:
                 os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
             except FileExistsError as exc:
-                raise Overtaken(self.target) from exc
+                raise ChangedMeanwhile(self.target) from exc
             except OSError as exc:
                 if exc.errno not in _NO_LINKS:
                     raise
@@ -256,7 +256,7 @@ class LockedFile:
     def _require_same(self) -> None:
         now = self._place.facts()
         if _identity(now) != _identity(self.facts):
-            raise Overtaken(self.target)
+            raise ChangedMeanwhile(self.target)
 
     def _may_write(self) -> bool:
         name, folder = self._place.name, self._place.folder
@@ -280,7 +280,7 @@ def change_file(target: FileTarget, change: Callable[[LockedFile], T], *, make: 
         try:
             with hold(target, make=make) as held:
                 return change(held)
-        except Overtaken:
+        except ChangedMeanwhile:
             if not left:
                 raise
         except OSError as exc:
@@ -300,7 +300,7 @@ def _write(handle: int, content: bytes) -> None:
         left = left[os.write(handle, left) :]
 
 
-def _take_over(handle: int, model: Keepsake) -> None:
+def _take_over(handle: int, model: FileAttributes) -> None:
     """Give a new file the owner, the mode and the extended attributes of another, as far as we may."""
     mode = stat.S_IMODE(model.facts.st_mode)
     if not _give_owner(handle, model.facts.st_uid, model.facts.st_gid):

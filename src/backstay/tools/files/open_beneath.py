@@ -18,7 +18,7 @@ from backstay.tools.files.target import FileTarget, Refused, is_stream
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Where there is `O_PATH`, a folder needs only be searchable, as for every other program."""
 _NO_SYNC: Final = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What file systems answer whose folders cannot be synced."""
+"""Errors of file systems whose folders cannot be synced."""
 
 
 class OpenedPath(Struct, frozen=True):

@@ -31,10 +31,10 @@ _START: Final = "import sys; sys.path.append(sys.argv.pop(1)); from backstay.too
 
 
 class PdfPages(msgspec.Struct, frozen=True):
-    """What the reading process says."""
+    """The answer of the reading process."""
 
     problem: str = ""
-    """Why there is no text: `encrypted`, `broken`, `slow`, or empty."""
+    """The reason why there is no text: `encrypted`, `broken`, `slow`, or empty."""
     detail: str = ""
     total: int = 0
     texts: list[str] = []

@@ -22,7 +22,7 @@ LINES: Final = 2000
 """Lines that one call shows when it does not say how many."""
 
 _WIDE: Final = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-"""How text begins that has more than one byte for every character."""
+"""Byte order marks of encodings with more than one byte for every character."""
 
 
 @tool(name="Read", effect="pure", touches="reads")
@@ -50,7 +50,7 @@ async def read_file(
 
 
 class _FileContent(Struct, frozen=True):
-    """What a file holds, and the version that was read."""
+    """The content of a file, and the version that was read."""
 
     version: str
     output: ToolOutput | None = None

@@ -18,7 +18,7 @@ SHOWN_CHARS: Final = 200
 LOOKED_AT: Final = 2000
 """Lines that are compared letter by letter."""
 LIKE: Final = 0.5
-"""How alike a line must be to be shown."""
+"""The least likeness of a line that is shown."""
 LONGEST: Final = 2_000_000
 """Characters of a text that is searched for something similar."""
 HINT: Final = "Read the file again; whitespace and indentation must be the same."

@@ -62,9 +62,9 @@ class FileTarget(Struct, frozen=True):
     """A file that a call names."""
 
     shown: str
-    """What messages call it."""
+    """Its name in messages."""
     place: str
-    """Where it is, every link followed."""
+    """Its path, every link followed."""
     judged: bool = False
     """Whether the call was allowed for this very place: then nothing on the way may be a link now."""
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.target import Refused
-from backstay.tools.output import BoundedText, Keep, SettledLines, TextDecoder, show_in_part
+from backstay.tools.output import BoundedText, Keep, LineBuffer, TextDecoder, show_in_part
 from backstay.tools.ripgrep import select_lines
 from backstay.tools.shell.bash import LINGER_S, make_bash
 from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, start
@@ -178,7 +178,7 @@ class _Shell:
         self._read_to = 0
         self._unread = ""
         self._plain = TextDecoder()
-        self._lines = SettledLines()
+        self._lines = LineBuffer()
         self._over = anyio.Event()
         self._loop = anyio.lowlevel.current_token()
 

@@ -10,18 +10,18 @@ from msgspec import Meta
 
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
-from backstay.tools.output import BoundedText, Keep, LiveText, SettledLines, TextDecoder, show_in_part
+from backstay.tools.output import BoundedText, Keep, LineBuffer, LiveText, TextDecoder, show_in_part
 from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, problem_of, start
 from backstay.tools.shell.processes import KILL_S, end_group, survivors, wait_for
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.env_keys import BUILT_IN, Keys
 
 TIMEOUT_MS: Final = 120_000
-"""How long a command may run when the call does not say."""
+"""Milliseconds that a command may run when the call does not say."""
 LONGEST_MS: Final = 600_000
-"""How long a command may run at most."""
+"""Milliseconds that a command may run at most."""
 LINGER_S: Final = 0.2
-"""How long to read on after the command ended: what it left in the background may hold its output open for ever."""
+"""Seconds to read on after the command ended: a program that it left behind may hold its output open for ever."""
 
 Begin = Callable[[str, ToolContext], ToolOutput]
 """Starts a command in the background and says how it is known. Raises `OSError` when it cannot be started."""
@@ -94,7 +94,7 @@ class _Run:
         self._context = context
         self._spool = spool
         self._plain = TextDecoder()
-        self._lines = SettledLines()
+        self._lines = LineBuffer()
         self._output = BoundedText()
         self._live = LiveText(context.show)
         self._drained = anyio.Event()

@@ -27,9 +27,9 @@ CALL_VARIABLE: Final = "BACKSTAY_CALL"
 RUN_VARIABLE: Final = "BACKSTAY_RUN"
 """The one that carries a word of its own for each command: a process that left its group is known by it."""
 GRACE_S: Final = 2.0
-"""How long a process may take to end by itself after SIGTERM."""
+"""Seconds that a process may take to end by itself after SIGTERM."""
 KILL_S: Final = 2.0
-"""How long the kernel may take to end it after SIGKILL."""
+"""Seconds that the kernel may take to end it after SIGKILL."""
 
 UNSEEN: Final = 1000
 """The exit code of a child whose own was lost; no program can have it."""
@@ -52,7 +52,7 @@ _POLL_S: Final = 0.02
 
 
 class Process(Struct, frozen=True):
-    """What `/proc` says of a process."""
+    """A process as `/proc` describes it."""
 
     pid: int
     dead: bool

@@ -12,7 +12,7 @@ IN_MEMORY: Final = 64 * 1024
 
 
 class Spool:
-    """Takes bytes without end and keeps the beginning and the end of them. Threads may share it.
+    """Take bytes without end and keep the beginning and the end of them. Threads may share it.
 
     A disk that refuses loses what comes after, and `trouble` says so; nothing is raised, since the program's work matters more.
     """

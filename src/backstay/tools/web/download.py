@@ -26,7 +26,7 @@ HEADERS: Final = {
     "accept": "text/markdown, text/html, application/xhtml+xml, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5",
 }
 READING_S: Final = 60.0
-"""How long it may take to make sense of what came."""
+"""Seconds that reading the body of a page may take."""
 
 
 class Elsewhere(Struct, frozen=True):
@@ -90,7 +90,7 @@ def explain_failure(exc: Exception, url: str) -> Unfetched:
 
 
 _Came = tuple[str, str, bytes]
-"""Where a page was in the end, what it says it is, and its bytes."""
+"""The final address of a page, its content type, and its bytes."""
 _REFUSALS: Final = {"too_large": "too_large", "redirect": "redirect", "url": "bad_url", "encoding": "not_text"}
 
 

@@ -17,7 +17,7 @@ from backstay.vocab.specs import Taint
 SHOWN: Final = 100_000
 """Characters of a page that one call shows."""
 FRESH_S: Final = 15 * 60.0
-"""How long a page is remembered."""
+"""Seconds that a page is remembered."""
 REMEMBERED: Final = 32
 """Pages that are remembered."""
 REMEMBERED_SIZE: Final = 16 * 1024 * 1024

@@ -27,7 +27,7 @@ class Enough(Exception):
 
 
 class BoundedParser(HTMLParser):
-    """Takes a page piece by piece, and counts its steps."""
+    """Parse a page piece by piece, and count the steps."""
 
     def __init__(self, stopped: Callable[[], bool]) -> None:
         super().__init__(convert_charrefs=True)
@@ -67,7 +67,7 @@ COLUMNS: Final = 50
 
 
 class Frame(Struct):
-    """Something that its blocks are indented in: an item of a list, a quotation."""
+    """An element that indents its blocks: an item of a list, a quotation."""
 
     first: str
     rest: str
@@ -221,11 +221,11 @@ class _Open(Struct):
     name: str
     attributes: Mapping[str, str]
     start: int = 0
-    """Where its text begins in the line."""
+    """The position in the line at which its text begins."""
 
 
 class _MarkdownReader(BoundedParser):
-    """Takes a page tag by tag."""
+    """Convert a page tag by tag."""
 
     def __init__(self, url: str, *, noise: bool, stopped: Callable[[], bool]) -> None:
         super().__init__(stopped)

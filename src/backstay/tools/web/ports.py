@@ -23,7 +23,7 @@ class Page(Struct, frozen=True):
 
     url: str
     kind: str
-    """What it was, in a word for people: HTML, JSON, PDF, text, image/png."""
+    """Its kind, in a word for people: HTML, JSON, PDF, text, image/png."""
     title: str = ""
     text: str = ""
     media: tuple[InlineMedia, ...] = ()
@@ -54,7 +54,7 @@ class SearchEngine(Protocol):
 
 
 class Unfetched(Exception):
-    """Something of the web could not be had; `code` says why in one word, the message in words for the model."""
+    """A request of a web tool failed; `code` says why in one word, the message in a sentence for the model."""
 
     def __init__(self, code: str, message: str, *, answer: str = "") -> None:
         super().__init__(message)

@@ -22,7 +22,7 @@ MOST: Final = 20
 SNIPPET: Final = 500
 """Characters of a result's text."""
 PATIENCE_S: Final = 15.0
-"""How long an engine may take."""
+"""Seconds that an engine may take."""
 
 
 def make_web_search(engine: SearchEngine, *, patience_s: float = PATIENCE_S) -> Tool:
@@ -113,7 +113,7 @@ class EngineApi(Struct, frozen=True, kw_only=True):
     question: Callable[[str, int, Sequence[str], Sequence[str]], dict[str, object]]
     """Makes the query parameters, or the JSON body, of a query, a limit, and the allowed and blocked domains."""
     rows: tuple[str, ...]
-    """Where the list of results stands in the answer."""
+    """The keys that lead to the list of results in the answer."""
     snippet: str
     """The field of a result that holds some of its text."""
 
