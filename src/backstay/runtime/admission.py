@@ -36,7 +36,7 @@ _ALONE = (CompactionStarted, RestoreStarted, ChildStarted)
 """Events of which one step begins only one."""
 
 
-def admit(posts: list[InboxItem], state: State, mask: Mask, *, opening: bool = False) -> list[InboxItem]:
+def admit(items: list[InboxItem], state: State, mask: Mask, *, opening: bool = False) -> list[InboxItem]:
     """Return the items that may be written now, without the input that is there already; answer the others with their error.
 
     What `mask` knows is not in them.
@@ -46,24 +46,24 @@ def admit(posts: list[InboxItem], state: State, mask: Mask, *, opening: bool = F
     received: dict[str, tuple[InputPart, ...]] = {}
     admitted: list[InboxItem] = []
     begun: set[type[Event]] = set()
-    for post in posts:
+    for item in items:
         error = (
-            _unreadable(post, mask)
-            or _too_late(post, state, opening=opening)
-            or _overtaken(post, begun)
-            or _refusal(post, state, received, opening=opening)
+            _unreadable(item, mask)
+            or _too_late(item, state, opening=opening)
+            or _overtaken(item, begun)
+            or _refusal(item, state, received, opening=opening)
         )
         if error is None:
-            begun.update(type(draft.event) for draft in post.drafts)
-            post.drafts = tuple(draft for draft in post.drafts if not _repeats(draft, state, received))
-            admitted.append(post)
-        elif post.committed is None:  # no caller waits for the error
-            post.drafts = (
+            begun.update(type(draft.event) for draft in item.drafts)
+            item.drafts = tuple(draft for draft in item.drafts if not _repeats(draft, state, received))
+            admitted.append(item)
+        elif item.committed is None:  # no caller waits for the error
+            item.drafts = (
                 Draft(event=FaultCaught(where="what was to be written", kind=type(error).__name__, message=str(error))),
             )
-            admitted.append(post)
+            admitted.append(item)
         else:
-            post.answer(error)
+            item.answer(error)
     return admitted
 
 
@@ -77,34 +77,34 @@ def as_stored(draft: Draft) -> Draft:
     return replace(draft, event=as_stored_event(draft.event))
 
 
-def _unreadable(post: InboxItem, mask: Mask) -> BackstayError | None:
+def _unreadable(item: InboxItem, mask: Mask) -> BackstayError | None:
     try:
-        post.drafts = tuple(map(as_stored, post.drafts))
-        mask.post(post)
+        item.drafts = tuple(map(as_stored, item.drafts))
+        mask.mask_item(item)
     except UserError as exc:
         return exc
     return None
 
 
-def _too_late(post: InboxItem, state: State, *, opening: bool) -> BackstayError | None:
+def _too_late(item: InboxItem, state: State, *, opening: bool) -> BackstayError | None:
     """Refuse awaited items after `Closed`."""
-    said = [draft for draft in post.drafts if not isinstance(draft.event, Closed)]
-    if said and post.committed is not None and state.progress.closed and not opening:
+    said = [draft for draft in item.drafts if not isinstance(draft.event, Closed)]
+    if said and item.committed is not None and state.progress.closed and not opening:
         return IllegalTransition(f"Session {state.progress.session!r} is closed.")
     return None
 
 
-def _overtaken(post: InboxItem, begun: set[type[Event]]) -> BackstayError | None:
+def _overtaken(item: InboxItem, begun: set[type[Event]]) -> BackstayError | None:
     """Refuse what another item of the same step begins."""
-    if any(isinstance(draft.event, _ALONE) and type(draft.event) in begun for draft in post.drafts):
+    if any(isinstance(draft.event, _ALONE) and type(draft.event) in begun for draft in item.drafts):
         return IllegalTransition("The same has just been started elsewhere. Wait for it.")
     return None
 
 
 def _refusal(
-    post: InboxItem, state: State, received: dict[str, tuple[InputPart, ...]], *, opening: bool
+    item: InboxItem, state: State, received: dict[str, tuple[InputPart, ...]], *, opening: bool
 ) -> BackstayError | None:
-    for draft in post.drafts:
+    for draft in item.drafts:
         event = draft.event
         if isinstance(event, BETWEEN_TURNS) and state.progress.turn is not None:
             session = state.progress.session

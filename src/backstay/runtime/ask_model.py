@@ -71,9 +71,9 @@ class AskModel(Performer[ModelAsked]):
 
     def __init__(self, record: Recorded, services: Services) -> None:
         super().__init__(record, services)
-        self._said: list[str] = []
-        self._thought: list[str] = []
-        self._called: list[str] = []
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._call_args: list[str] = []
         """Arguments of calls: they are no answer, but they are paid for."""
         self._facts = ModelFacts()
         self._tapped = False
@@ -140,23 +140,26 @@ class AskModel(Performer[ModelAsked]):
 
     def _show(self, delta: Delta) -> None:
         if isinstance(delta, TextDelta):
-            self._said.append(delta.text)
+            self._text.append(delta.text)
         elif isinstance(delta, ReasoningDelta):
-            self._thought.append(delta.text)
+            self._reasoning.append(delta.text)
         elif isinstance(delta, ToolArgsDelta):
-            self._called.append(delta.text)
+            self._call_args.append(delta.text)
         self._services.stream(delta)
 
     # --- what came of it ---------------------------------------------------------------------------------------------------------
 
     def _partial(self) -> tuple[InFlightPart, ...]:
-        parts: tuple[InFlightPart, ...] = (Text(text=replace_surrogates("".join(self._said))),) if self._said else ()
-        if self._thought:
-            parts = (Reasoning(text=replace_surrogates("".join(self._thought))), *parts)
+        parts: tuple[InFlightPart, ...] = (Text(text=replace_surrogates("".join(self._text))),) if self._text else ()
+        if self._reasoning:
+            parts = (Reasoning(text=replace_surrogates("".join(self._reasoning))), *parts)
         return parts
 
     def _all_parts(self) -> tuple[InFlightPart, ...]:
-        return (*self._partial(), *((Text(text=replace_surrogates("".join(self._called))),) if self._called else ()))
+        return (
+            *self._partial(),
+            *((Text(text=replace_surrogates("".join(self._call_args))),) if self._call_args else ()),
+        )
 
     def _reply(self, reply: ModelReply, model: str) -> Outcome:
         parts = self._with_call_ids(reply.parts)
@@ -213,7 +216,7 @@ class AskModel(Performer[ModelAsked]):
     def _failure(self, exc: ProviderError) -> Outcome:
         partial = self._partial()
         durable, blobs = make_durable(partial)
-        usage = self._estimate(self._all_parts()) if partial or self._called else None
+        usage = self._estimate(self._all_parts()) if partial or self._call_args else None
         event = ModelFailed(
             kind=exc.kind,
             message=PLAIN.text(replace_surrogates(str(exc))),

@@ -159,7 +159,7 @@ class DeltaStream:
         if isinstance(delta, TextDelta):
             self._texts.append(delta.text)
         self._shown += 1
-        placed = replace(self._mask.delta(delta), after=self._state.progress.seq, n=self._shown)
+        placed = replace(self._mask.mask_delta(delta), after=self._state.progress.seq, n=self._shown)
         self.bus.publish((placed,))
         self.trace.write(self._session, type(delta).__name__, {"delta": placed})
 

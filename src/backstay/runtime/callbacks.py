@@ -133,8 +133,8 @@ class Callbacks:
         finally:
             self.running = False
 
-    async def _follow(self, heard: Subscription) -> None:
-        async for item in follow(heard, self._store, self._state.meta.id):
+    async def _follow(self, subscription: Subscription) -> None:
+        async for item in follow(subscription, self._store, self._state.meta.id):
             for name, payload in () if _is_ours(item) else self._payloads(item):
                 for listener in tuple(self._by_name.get(name, ())):
                     await self._call(name, listener, payload)

@@ -181,16 +181,16 @@ class Compact(Performer[CompactionStarted]):
             purpose="summary",
             tap=self._tap,
         )
-        heard: list[Delta] = []
+        deltas: list[Delta] = []
         sent = Usage(input=self._estimate(asked), estimated=True)
         try:
-            reply = await stream_model(model, request, idle_s=self._services.idle_timeout_s, show=heard.append)
+            reply = await stream_model(model, request, idle_s=self._services.idle_timeout_s, show=deltas.append)
         except ProviderError:
-            if heard:
-                self._spend(model, replace(sent, output=len(heard)))
+            if deltas:
+                self._spend(model, replace(sent, output=len(deltas)))
             raise
         except anyio.get_cancelled_exc_class():
-            self._spend(model, replace(sent, output=len(heard)))
+            self._spend(model, replace(sent, output=len(deltas)))
             raise
         text = text_of(reply.parts)
         self._spend(model, reply.usage or replace(sent, output=self._estimate(text)), reply.cost)

@@ -42,7 +42,7 @@ class Inbox:
     """What arrived and was not written yet."""
 
     def __init__(self) -> None:
-        self._posts: list[InboxItem] = []
+        self._items: list[InboxItem] = []
         self._wake = anyio.Event()
         self._noted = anyio.Event()
         self._closed: BackstayError | None = None
@@ -53,13 +53,13 @@ class Inbox:
 
     async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, wakes: bool = True) -> None:
         """Leave events for the next step and return when they are durable."""
-        post = InboxItem(drafts, blobs or {}, wakes=wakes, committed=anyio.Event())
-        self._put(post)
-        await post.wait()
+        item = InboxItem(drafts, blobs or {}, wakes=wakes, committed=anyio.Event())
+        self._put(item)
+        await item.wait()
 
     def note(self, draft: Draft) -> None:
         """Leave an event that travels with the next commit; it causes one only when none comes for a while."""
-        self._posts.append(InboxItem((draft,)))
+        self._items.append(InboxItem((draft,)))
         self._noted.set()
 
     async def flush_notes(self, clock: Clock) -> None:
@@ -72,8 +72,8 @@ class Inbox:
 
     def drain(self) -> list[InboxItem]:
         """Take everything."""
-        posts, self._posts = self._posts, []
-        return posts
+        items, self._items = self._items, []
+        return items
 
     async def wait(self) -> None:
         """Return when there is something to drain."""
@@ -91,14 +91,14 @@ class Inbox:
         self.wake()
 
     @staticmethod
-    def fail(posts: Iterable[InboxItem], error: BackstayError) -> None:
-        """Give `error` to the callers that wait for `posts`."""
-        for post in posts:
-            post.answer(error)
+    def fail(items: Iterable[InboxItem], error: BackstayError) -> None:
+        """Give `error` to the callers that wait for `items`."""
+        for item in items:
+            item.answer(error)
 
-    def _put(self, post: InboxItem) -> None:
+    def _put(self, item: InboxItem) -> None:
         if self._closed is not None:
-            post.answer(self._closed)
+            item.answer(self._closed)
             return
-        self._posts.append(post)
+        self._items.append(item)
         self._wake.set()

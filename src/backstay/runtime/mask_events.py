@@ -32,7 +32,7 @@ class Mask:
         self._replacements: dict[str, Moved] = {}
         """Instructions with something to hide, by the name of their blob, and what replaces them."""
 
-    def instructions(self, text: str) -> str:
+    def mask_instructions(self, text: str) -> str:
         """Return the instructions without known values. Events that cite their blob cite the other one from then on."""
         content = text.encode()
         if not self._hides or (moved := self._blob(content)) is None:
@@ -40,11 +40,11 @@ class Mask:
         self._replacements[digest(content)] = moved
         return moved.text
 
-    def name(self, sha256: str) -> str:
+    def name_of(self, sha256: str) -> str:
         """Return the name of the instructions' blob in the log."""
         return self._replacements[sha256].sha256 if sha256 in self._replacements else sha256
 
-    def drafts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
+    def mask_drafts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
         """Hide known values in events that do not come through the inbox."""
         return tuple(self._draft(draft, self._replacements) for draft in drafts) if self._hides else tuple(drafts)
 
@@ -63,17 +63,17 @@ class Mask:
             model=started.model,
         )
 
-    def post(self, post: InboxItem) -> None:
+    def mask_item(self, item: InboxItem) -> None:
         """Hide what is known in the events of a post and in the blobs that they cite."""
-        if not self._hides or any(isinstance(draft.event, FILES) for draft in post.drafts):
+        if not self._hides or any(isinstance(draft.event, FILES) for draft in item.drafts):
             return
-        moved = {sha: found for sha, content in post.blobs.items() if (found := self._blob(content)) is not None}
-        post.drafts = tuple(self._draft(draft, moved) for draft in post.drafts)
+        moved = {sha: found for sha, content in item.blobs.items() if (found := self._blob(content)) is not None}
+        item.drafts = tuple(self._draft(draft, moved) for draft in item.drafts)
         if moved:
-            kept = {sha: content for sha, content in post.blobs.items() if sha not in moved}
-            post.blobs = kept | {each.sha256: each.content for each in moved.values()}
+            kept = {sha: content for sha, content in item.blobs.items() if sha not in moved}
+            item.blobs = kept | {each.sha256: each.content for each in moved.values()}
 
-    def delta(self, delta: Delta) -> Delta:
+    def mask_delta(self, delta: Delta) -> Delta:
         """Hide what is known in a fragment. What is split over two fragments is for those who print them."""
         if not self._hides:
             return delta

@@ -35,9 +35,9 @@ class RunTool(Performer[ToolStarted]):
         self._checking = False
         self._ended = False
         """Whether the tool has returned."""
-        self._went: list[str] = []
+        self._touched: list[str] = []
         """The files that the tool has read or written."""
-        self._walls: Confinement | None = None
+        self._confinement: Confinement | None = None
         self._open = next(call for call in services.state.progress.calls if call.id == self._intent.call)
 
     # --- what the tool sees
@@ -66,7 +66,7 @@ class RunTool(Performer[ToolStarted]):
     @property
     def confinement(self) -> Confinement | None:
         """What programs are started behind."""
-        return self._walls
+        return self._confinement
 
     def version_of(self, path: str) -> str:
         """Return the version of a file when the session last read or wrote it."""
@@ -82,7 +82,7 @@ class RunTool(Performer[ToolStarted]):
     def note(self, event: Event) -> None:
         """Write an event with the next commit."""
         if isinstance(event, FileSeen):
-            self._went.append(event.path)
+            self._touched.append(event.path)
         self._services.inbox.note(as_stored(Draft(event=event, cause=self._id)))
 
     async def emit(self, event: Event) -> None:
@@ -107,7 +107,7 @@ class RunTool(Performer[ToolStarted]):
         if self._services.files is not None:
             await self._services.files.before(tool.spec, self.call, await self._places(args), self._id)
         if tool.spec.touches == "runs":
-            self._walls = await anyio.to_thread.run_sync(self._services.start_sandbox)
+            self._confinement = await anyio.to_thread.run_sync(self._services.start_sandbox)
         patience = self._services.tool_timeout_s
         with anyio.move_on_after(patience) as limit:
             output = await self._output(tool, args)
@@ -159,7 +159,7 @@ class RunTool(Performer[ToolStarted]):
 
     async def _notes(self) -> tuple[tuple[InFlightPart, ...], tuple[NotesShown, ...]]:
         """Read the notes of the folders that the tool went to. A failure here is not the tool's fault, and a stop does not end it."""
-        find, places = self._services.read_folder_notes, tuple(dict.fromkeys(self._went))
+        find, places = self._services.read_folder_notes, tuple(dict.fromkeys(self._touched))
         if find is None or not places:
             return (), ()
         with anyio.move_on_after(NOTES_S, shield=True):

@@ -86,7 +86,7 @@ class Runner:
         self._end_hook_fired = False
         self._close_notices: tuple[Notice, ...] = ()
         """The notices to publish when the session has released everything."""
-        self._taken: list[InboxItem] = []
+        self._step_items: list[InboxItem] = []
         """The items of the step under way."""
 
     async def drive(self) -> None:
@@ -103,7 +103,7 @@ class Runner:
             self.failure = _first(group)
         finally:
             error = self.failure or UserError(f"Session {self.services.session!r} is closed.")
-            self.services.inbox.fail(self._taken, error)
+            self.services.inbox.fail(self._step_items, error)
             self.services.inbox.close(error)
             self.bus.close()
             self._ended.set()
@@ -137,8 +137,8 @@ class Runner:
 
     def set_instructions(self, text: str, sha256: str, overhead: int) -> None:
         """Set the system prompt from the next request on."""
-        self.in_force.instructions = text = self.services.mask.instructions(text)
-        sha256 = self.services.mask.name(sha256)
+        self.in_force.instructions = text = self.services.mask.mask_instructions(text)
+        sha256 = self.services.mask.name_of(sha256)
         self.policy = replace(self.policy, instructions=sha256, overhead=overhead)
         self.policy_blobs = {**self.policy_blobs, sha256: text.encode()}
 
@@ -149,7 +149,7 @@ class Runner:
 
     @piggybacked.setter
     def piggybacked(self, drafts: Sequence[Draft]) -> None:
-        self._piggybacked = self.services.mask.drafts(drafts)
+        self._piggybacked = self.services.mask.mask_drafts(drafts)
 
     async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, wakes: bool = True) -> None:
         """Leave events for the next step and return when they are durable. Refuse them once the session is closed.
@@ -219,34 +219,34 @@ class Runner:
 
     async def _step(self, tasks: TaskGroup) -> None:
         state, mask = self.services.state, self.services.mask
-        posts = self._taken = admit(self.services.inbox.drain(), state, mask, opening=bool(self.opening))
-        step = await self._with_extension_state(posts, await self._settle(posts))
+        items = self._step_items = admit(self.services.inbox.drain(), state, mask, opening=bool(self.opening))
+        step = await self._with_extension_state(items, await self._settle(items))
         if step.records:
             try:
-                await self._write(step, self._blobs(posts, step), patience_s=self._patience(posts))
+                await self._write(step, self._blobs(items, step), patience_s=self._patience(items))
             except (StoreFull, StoreUnavailable) as exc:
-                if _unrepeatable(posts):
+                if _unrepeatable(items):
                     raise
-                self.services.inbox.fail(posts, exc)
-                self._taken = []
+                self.services.inbox.fail(items, exc)
+                self._step_items = []
                 return
             self._publish(step)
             self._drop_committed(step)
-        for post in posts:
-            post.answer()
-        self._taken = []
+        for item in items:
+            item.answer()
+        self._step_items = []
         self._perform_intents(step, tasks)
 
-    async def _with_extension_state(self, posts: list[InboxItem], step: Step) -> Step:
+    async def _with_extension_state(self, items: list[InboxItem], step: Step) -> Step:
         """Settle a step that ends a turn once more, with the state of extensions in it."""
         save_state = self.services.save_extension_state
         if save_state is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
             return step
-        return await self._settle(posts, tuple(map(as_stored, await save_state())))
+        return await self._settle(items, tuple(map(as_stored, await save_state())))
 
-    async def _settle(self, posts: list[InboxItem], more: Sequence[Draft] = ()) -> Step:
-        drafts = [*(draft for post in posts for draft in post.drafts), *more]
-        wakes = not self.opening or any(post.wakes for post in posts)
+    async def _settle(self, items: list[InboxItem], more: Sequence[Draft] = ()) -> Step:
+        drafts = [*(draft for item in items for draft in item.drafts), *more]
+        wakes = not self.opening or any(item.wakes for item in items)
         if wakes and (drafts or self.opening):
             drafts = [*self.opening.drafts, *self.piggybacked, *drafts]
         policy = self.policy if wakes else None
@@ -271,15 +271,15 @@ class Runner:
             await self.services.clock.sleep(pause)
             waited, pause = waited + pause, min(pause * 2, 2.0)
 
-    def _patience(self, posts: list[InboxItem]) -> float:
+    def _patience(self, items: list[InboxItem]) -> float:
         """Return how long to wait for space: for ever with the result of a tool, not at all for what its sender can send again."""
-        drafts = _unrepeatable(posts)
+        drafts = _unrepeatable(items)
         if any(isinstance(draft.event, ToolFinished | ChildFinished) for draft in drafts):
             return math.inf
         return self._patience_s if drafts else 0.0
 
-    def _blobs(self, posts: list[InboxItem], step: Step) -> Mapping[str, bytes]:
-        blobs = {sha: content for post in posts for sha, content in post.blobs.items()}
+    def _blobs(self, items: list[InboxItem], step: Step) -> Mapping[str, bytes]:
+        blobs = {sha: content for item in items for sha, content in item.blobs.items()}
         if self.policy_blobs and any(
             isinstance(record.event, ModelAsked | InstructionsRead) for record in step.records
         ):
@@ -295,7 +295,7 @@ class Runner:
 
     def _publish(self, step: Step) -> None:
         state = self.services.state
-        heard = state.progress.hooks.open
+        hooks_before = state.progress.hooks.open
         state.progress = step.progress
         state.outline(step.records)
         items: list[Item] = []
@@ -308,7 +308,7 @@ class Runner:
             if isinstance(record.event, HookFinished):
                 self._settle_hook(record.event.event, record.event.subject, record.event)
             elif isinstance(record.event, ResultIgnored):
-                for hook in [each for each in heard if each.intent == record.cause]:
+                for hook in [each for each in hooks_before if each.intent == record.cause]:
                     self._settle_hook(hook.event, hook.subject, None)
         self.wrote = True
         said = ModelAsked | ModelReplied | ModelFailed | TurnCompleted
@@ -388,9 +388,9 @@ def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
     return sum(map(len, (*proposed, *(call.args for call in progress.calls))))
 
 
-def _unrepeatable(posts: list[InboxItem]) -> list[Draft]:
+def _unrepeatable(items: list[InboxItem]) -> list[Draft]:
     """Return the drafts that cannot be sent again: results of performers, for which no caller waits."""
-    return [draft for post in posts if post.committed is None for draft in post.drafts]
+    return [draft for item in items if item.committed is None for draft in item.drafts]
 
 
 def _first(group: BaseExceptionGroup[BackstayError]) -> BackstayError:

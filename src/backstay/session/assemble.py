@@ -212,7 +212,7 @@ class _Built(Struct, frozen=True):
             return self
         self.kit.bind(self.runner, (*modules_of(self.kit), *options.modules))
         told = self.kit.instructions
-        if self.runner.services.mask.name(told.sha256) != known:
+        if self.runner.services.mask.name_of(told.sha256) != known:
             self.runner.piggybacked = (Draft(event=told.event("resumed" if resumed else "start")),)
         return self
 
@@ -254,7 +254,7 @@ async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
     mask = Mask(options.resolved.keys.values(os.environ), secret_values(os.environ))
-    instructions = mask.instructions(kit.instructions.text if kit is not None else _told(options, prepared))
+    instructions = mask.mask_instructions(kit.instructions.text if kit is not None else _told(options, prepared))
     schemas = msgspec.json.encode(toolset.specs())
     own_hooks, functions = register_hooks(options.hooks)
     policy = replace_fields(
@@ -269,7 +269,7 @@ async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
         policy=policy,
         instructions=instructions,
         resolve_paths=looks(toolset, call_site, options.rules),
-        opening=prepared.opening.mask_with(mask.drafts),
+        opening=prepared.opening.mask_with(mask.mask_drafts),
     )
     forks = SubagentPlans(prepared.state, kit)
     core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force, forks)

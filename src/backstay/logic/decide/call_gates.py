@@ -134,17 +134,17 @@ def _due(
         ):
             return (_finish(call, "invalid", "bad_arguments", "Leave `answers` out: they are the person's to give."),)
         case "inspected" if spec is not None and not call.problem:
-            waits = _gate(p, policy, "PreToolUse", call)
-            return (judge_open_call(p, call, spec, policy),) if waits is None else waits
+            pending = _gate(p, policy, "PreToolUse", call)
+            return (judge_open_call(p, call, spec, policy),) if pending is None else pending
         case "inspected":
             return (_finish_lost(call) if call.lost and call.effect != "pure" else _finish_invalid(call),)
         case "judged" if may_ask:
-            waits = _gate(p, policy, "PermissionRequest", call)
-            if waits is None and (settled := _repeat_refusal(p, call, policy)):
-                return (settled,)
+            pending = _gate(p, policy, "PermissionRequest", call)
+            if pending is None and (refusal := _repeat_refusal(p, call, policy)):
+                return (refusal,)
             shown = call.args if call.changed else ""
             asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
-            return (asked,) if waits is None else waits
+            return (asked,) if pending is None else pending
         case "refused":
             return _refuse(call, policy)
         case "allowed" if may_start and spec is not None:
@@ -171,14 +171,14 @@ def _hooks_running(p: Progress, call: OpenCall) -> bool:
 
 def _repeat_refusal(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
     """Return the no that hooks gave to this very call before it was inspected again. A yes was judged with it."""
-    heard = p.hooks.find_verdict("PermissionRequest", subject_of(call))
-    if heard is None or heard.decision != "deny":
+    verdict = p.hooks.find_verdict("PermissionRequest", subject_of(call))
+    if verdict is None or verdict.decision != "deny":
         return None
     event = CallJudged(
         call=call.id,
         decision="deny",
         reason="hook",
-        detail=heard.reason or "a hook said so",
+        detail=verdict.reason or "a hook said so",
         rules=rules_digest(policy.rules),
         taints=call.taints,
     )

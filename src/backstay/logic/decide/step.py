@@ -116,15 +116,15 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
             return _ignore(p, draft)
         case BudgetAnswered() if draft.cause != p.budget.asking:
             return _ignore(p, draft)
-        case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
+        case CallInspected() if not _is_awaited(p, draft, draft.event.call, ("new", "inspecting")):
             return _ignore(p, draft)
         case HookFinished() if not p.hooks.awaits(draft.cause):
             return _ignore(p, draft)
-        case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
+        case PermissionAnswered() if not _is_awaited(p, draft, draft.event.call, ("asking",)):
             return _ignore(p, draft)
         case ChildFinished(call=call) if p.skill is not None and p.skill.performs(call, draft.cause):
             return draft
-        case ToolFinished() | ChildFinished() | ChildPaused() | ProcessStarted() if not _waits(
+        case ToolFinished() | ChildFinished() | ChildPaused() | ProcessStarted() if not _is_awaited(
             p, draft, draft.event.call, ("running",)
         ):
             return _ignore(p, draft)
@@ -139,7 +139,7 @@ def _still_queued(p: Progress, draft: Draft, event: InputDropped) -> Draft | Non
     return msgspec.structs.replace(draft, event=InputDropped(inputs=inputs)) if inputs else None
 
 
-def _waits(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> bool:
+def _is_awaited(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> bool:
     call: OpenCall | None = next((call for call in p.calls if call.id == call_id), None)
     return call is not None and call.phase in phases and call.intent == draft.cause
 
@@ -205,8 +205,8 @@ def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
         return () if p.restoring else (Draft(event=p.restore, by="user"),)
     if p.skill is not None:  # its report stands before what is said next
         return _run_skill_again(p, p.skill, policy)
-    if policy.starts_turns and (waits := _session_start(p, policy)) is not None:
-        return waits
+    if policy.starts_turns and (pending := _session_start(p, policy)) is not None:
+        return pending
     begins = p.queue and policy.starts_turns and not p.compacting
     return (Draft(event=TurnStarted(number=p.turns + 1)),) if begins else ()
 
@@ -248,15 +248,15 @@ def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
         case "input":  # its input was dropped between the two events
             return (end_turn(turn, "interrupted", message="There was no input left to answer."),)
         case "reply":
-            waits = _before_asking(p, turn, policy)
-            return ask(p, turn, policy) if waits is None else waits
+            pending = _before_asking(p, turn, policy)
+            return ask(p, turn, policy) if pending is None else pending
 
 
 def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) -> Sequence[Draft]:
     """Take queued input, unless a hook keeps it out of the conversation."""
-    waits = [gate(p.hooks, policy, "UserPromptSubmit", each) for each in inputs]
-    if any(wait is not None for wait in waits):
-        return [draft for wait in waits for draft in wait or ()]
+    pending = [gate(p.hooks, policy, "UserPromptSubmit", each) for each in inputs]
+    if any(wait is not None for wait in pending):
+        return [draft for wait in pending for draft in wait or ()]
     heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in inputs}
     blocked = {each: verdict for each, verdict in heard.items() if verdict is not None and verdict.blocked}
     if not blocked:
@@ -280,9 +280,9 @@ def _end(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     if turn.stop == "interrupted":
         return (end_turn(turn, "interrupted"),)
     if turn.held < STOP_BLOCKS:
-        waits = gate(p.hooks, policy, "Stop", f"{turn.id}.{turn.rounds}")
-        if waits is not None:
-            return waits
+        pending = gate(p.hooks, policy, "Stop", f"{turn.id}.{turn.rounds}")
+        if pending is not None:
+            return pending
     return (end_turn(turn, "completed"),)
 
 
@@ -295,14 +295,14 @@ def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draf
     if hooks_running(p):
         return ()
     if p.ended:
-        waits = gate(p.hooks, policy, "PostToolBatch", f"{turn.id}.{turn.rounds}")
-        if waits is not None:
-            return waits
-    if (waits := _session_start(p, policy)) is not None:
-        return waits
+        pending = gate(p.hooks, policy, "PostToolBatch", f"{turn.id}.{turn.rounds}")
+        if pending is not None:
+            return pending
+    if (pending := _session_start(p, policy)) is not None:
+        return pending
     if p.hooks.pending_texts:
-        told = Text(text="\n\n".join(p.hooks.pending_texts))
-        return (Draft(event=MessageInjected(role="user", parts=(told,)), by="hook", cause=turn.id),)
+        context = Text(text="\n\n".join(p.hooks.pending_texts))
+        return (Draft(event=MessageInjected(role="user", parts=(context,)), by="hook", cause=turn.id),)
     return None
 
 

@@ -169,13 +169,15 @@ class Conversation:
                         yield _cut(message, self._trimmed.get(message.number, 0))
 
     def _transcript(self, turn: Iterable[Recorded]) -> Transcript:
-        told = Transcript()
-        told.session = self._session
+        transcript = Transcript()
+        transcript.session = self._session
         for record in turn:
-            told.apply(record)
+            transcript.apply(record)
             if isinstance(record.event, TurnCompleted) and record.event.outcome == "abandoned":
-                told = told.at(record.id)  # a rewind went back to a turn that was given up: it is on the path again
-        return told
+                transcript = transcript.at(
+                    record.id
+                )  # a rewind went back to a turn that was given up: it is on the path again
+        return transcript
 
     def _see(self, undone: set[str], wanted: set[str]) -> None:
         """Find what the messages begin with, what is cut of them, and what is to be done."""

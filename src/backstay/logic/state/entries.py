@@ -457,15 +457,15 @@ class KnownFiles:
 
     def __init__(self, kept: Mapping[str, str]) -> None:
         self._kept = kept
-        self._held: dict[str, str] = {}
+        self._contents: dict[str, str] = {}
 
     def forget(self) -> None:
         """Know nothing: another turn begins."""
-        self._held = {}
+        self._contents = {}
 
     def before(self, call: str, args: Args) -> str | None:
         """Return what the file of a call held before it."""
-        return self._kept.get(call, self._held.get(str(args.get("file_path"))))
+        return self._kept.get(call, self._contents.get(str(args.get("file_path"))))
 
     def learn(self, tool: str, args: Args, before: str | None, *, ok: bool) -> None:
         """Take in what a call did."""
@@ -473,13 +473,13 @@ class KnownFiles:
             return
         path = args.get("file_path")
         if tool not in _DIFFS or not isinstance(path, str):
-            self._held = {}  # it may have changed any file
+            self._contents = {}  # it may have changed any file
             return
         after = args.get("content") if tool == "Write" else _apply_edits(before, args)
         if isinstance(after, str):
-            self._held[path] = after
+            self._contents[path] = after
         else:
-            self._held.pop(path, None)
+            self._contents.pop(path, None)
 
 
 def _apply_edits(text: str | None, args: Args) -> str | None:

@@ -107,9 +107,9 @@ def fork_records(
         or (isinstance(record.event, MemoryNoted) and record.seq <= end)
     ]
     fork = [Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)]
-    purse = reduce(fold_budget, log, BudgetState())
-    if purse.limit is not None:  # what was spent on the path counts in the fork too
-        budget = BudgetSet(limit=purse.limit, on_exceed=purse.on_exceed)
+    budget_before = reduce(fold_budget, log, BudgetState())
+    if budget_before.limit is not None:  # what was spent on the path counts in the fork too
+        budget = BudgetSet(limit=budget_before.limit, on_exceed=budget_before.on_exceed)
         fork.append(Recorded(seq=2, id=event_id(nonce, 2), at=log[0].at, by="user", event=budget))
     cut = _cut_turns(path)
     for record in copied:

@@ -198,7 +198,7 @@ _PARTS: Final[tuple[tuple[str, frozenset[type[Event]], Part], ...]] = (
 
 @cache
 def _listeners(kind: type[Event]) -> tuple[tuple[str, Part], ...]:
-    return tuple((field, part) for field, hears, part in _PARTS if kind in hears)
+    return tuple((field, part) for field, folds_on, part in _PARTS if kind in folds_on)
 
 
 def _fold_started(_: Progress, __: Recorded, event: Started) -> Change:

@@ -41,25 +41,25 @@ class Outgoing:
         self.messages: list[Message] = []
         self.system: list[str] = []
         """What was injected as the system's words; it is sent with the instructions."""
-        self._done = 0
+        self._converted = 0
         self._epoch = -1
 
     def fresh(self, transcript: Transcript) -> Sequence[SessionMessage]:
         """Return the messages that `extend` has to take in."""
         if transcript.epoch != self._epoch:
             self.messages, self.system = [], []
-            self._done, self._epoch = 0, transcript.epoch
-        return transcript.messages[self._done :]
+            self._converted, self._epoch = 0, transcript.epoch
+        return transcript.messages[self._converted :]
 
     def extend(
         self, fresh: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, Opaque] = MappingProxyType({})
     ) -> None:
         """Take in what was said since."""
-        for said in fresh:
-            if said.role == "system":
-                self.system += [part.text for part in _parts(said, resolve) if isinstance(part, Text)]
+        for message in fresh:
+            if message.role == "system":
+                self.system += [part.text for part in _parts(message, resolve) if isinstance(part, Text)]
         self.messages += to_messages(fresh, resolve, opaques)
-        self._done += len(fresh)
+        self._converted += len(fresh)
         if self.messages and self.messages[0].role != "user":
             self.messages.insert(
                 0, Message(role="user", parts=(Text(text="(The conversation begins with the assistant.)"),))
@@ -69,10 +69,10 @@ class Outgoing:
 def find_blobs(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -> set[str]:
     """Return the blobs that `extend` will ask for."""
     found: set[str] = set()
-    for said in fresh:
-        if (opaque := opaques.get(said.id)) is not None:
+    for message in fresh:
+        if (opaque := opaques.get(message.id)) is not None:
             found.add(opaque.sha256)
-        for part in said.content:
+        for part in message.content:
             for each in part.content if isinstance(part, ToolResult) else (part,):
                 if isinstance(each, TextRef | MediaRef):
                     found.add(each.sha256)
@@ -85,25 +85,27 @@ def to_messages(
     """Return the messages of a request, without system messages."""
     messages: list[Message] = []
     waiting: dict[str, ToolResult | None] = {}
-    for said in transcript:
-        if said.role == "tool":
+    for message in transcript:
+        if message.role == "tool":
             waiting.update(
-                {p.call: _whole(p, resolve) for p in said.content if isinstance(p, ToolResult) and p.call in waiting}
+                {p.call: _whole(p, resolve) for p in message.content if isinstance(p, ToolResult) and p.call in waiting}
             )
             continue
         messages.extend(_results(waiting))
         waiting = {}
-        if said.role != "system" and (parts := tuple(_parts(said, resolve))):
-            messages.append(_message(said, parts, resolve, opaques.get(said.id)))
+        if message.role != "system" and (parts := tuple(_parts(message, resolve))):
+            messages.append(_message(message, parts, resolve, opaques.get(message.id)))
             waiting = {part.id: None for part in parts if isinstance(part, ToolCall)}
     messages.extend(_results(waiting))
     return messages
 
 
-def _message(said: SessionMessage, parts: tuple[InFlightPart, ...], resolve: Resolve, opaque: Opaque | None) -> Message:
+def _message(
+    message: SessionMessage, parts: tuple[InFlightPart, ...], resolve: Resolve, opaque: Opaque | None
+) -> Message:
     if opaque is None:
-        return Message(role=said.role, parts=parts)
-    return Message(role=said.role, parts=parts, opaque=resolve(opaque.sha256), provider=opaque.provider)
+        return Message(role=message.role, parts=parts)
+    return Message(role=message.role, parts=parts, opaque=resolve(opaque.sha256), provider=opaque.provider)
 
 
 def _results(waiting: dict[str, ToolResult | None]) -> list[Message]:
@@ -113,9 +115,9 @@ def _results(waiting: dict[str, ToolResult | None]) -> list[Message]:
     ]
 
 
-def _parts(said: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
+def _parts(message: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
     parts: list[InFlightPart] = []
-    for part in said.content:
+    for part in message.content:
         match part:
             case TextRef():
                 parts.append(_text(part, resolve))
