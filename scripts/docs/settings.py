@@ -4,11 +4,20 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from backstay.config.key_table import KNOWN_ELSEWHERE, SECTIONS, Key, Schema, Section, Who, kind_schema, settings_schema
+from backstay.config.key_table import (
+    KNOWN_ELSEWHERE,
+    SECTIONS,
+    Key,
+    Schema,
+    Section,
+    SettableBy,
+    kind_schema,
+    settings_schema,
+)
 from backstay.config.model_finder import USUAL
 from backstay.providers.registry import PROVIDERS, key_variable
 
-_WHO: Final[dict[Who, str]] = {
+_WHO: Final[dict[SettableBy, str]] = {
     "any": "every file",
     "trusted": "a project's once trusted",
     "stricter": "a project's once trusted; before that only to be stricter",
@@ -47,7 +56,7 @@ def _section(section: Section) -> Iterator[str]:
         yield from ("", section.about)
     yield from ("", "| key | value | default | besides yours and the machine's |", "|---|---|---|---|")
     for key in section.keys:
-        yield f"| `{key.name}`{_also(key)}<br>{_cell(key.words)} | {_cell(_kind_words(key))} | {_cell(key.default)} | {_who(key)} |"
+        yield f"| `{key.name}`{_also(key)}<br>{_cell(key.description)} | {_cell(_kind_words(key))} | {_cell(key.default)} | {_who(key)} |"
 
 
 def _kind_words(key: Key) -> str:
@@ -87,12 +96,12 @@ _KINDS: Final = {
 
 
 def _also(key: Key) -> str:
-    return f" or `{key.also}`" if key.also else ""
+    return f" or `{key.alias}`" if key.alias else ""
 
 
 def _who(key: Key) -> str:
-    words = {"no": "", "yes": "; `.claude` too", "project": "; a project's `.claude` too"}[key.elsewhere]
-    return f"{_WHO[key.who]}{words}{'; those of all files' if key.gathered == 'list' else ''}"
+    words = {"no": "", "yes": "; `.claude` too", "project": "; a project's `.claude` too"}[key.claude_files]
+    return f"{_WHO[key.settable_by]}{words}{'; those of all files' if key.merge == 'list' else ''}"
 
 
 def _cell(text: str) -> str:

@@ -24,7 +24,7 @@ def example(door: Door) -> Path:
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
 def test_every_setting_is_told(key: Key) -> None:
-    assert {key.name, key.also or key.name} <= TOLD
+    assert {key.name, key.alias or key.name} <= TOLD
 
 
 def test_every_variable_is_told() -> None:

@@ -55,7 +55,7 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
 
     where: tuple[str, ...]
     """The keys that lead to it, in their usual spelling."""
-    found: object
+    raw: object
     """The value as it stands there. It may be a secret: `value` is what may be shown."""
     row: Key | None = None
     """Its row in the table; None for what is no setting."""
@@ -63,9 +63,9 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
     """None for a default."""
     text: JsonText | None = None
     """None for what is remembered of a file that is broken now."""
-    said: tuple[str, ...] = ()
+    spelled: tuple[str, ...] = ()
     """The keys as the file spells them; for an element of a list its index at the end."""
-    wrong: str = ""
+    problem: str = ""
     """What is wrong with the value."""
     reason: str = ""
     """Why it does not count."""
@@ -78,7 +78,7 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
     @property
     def value(self) -> object:
         """The value without secrets."""
-        return mask(self.where, self.found)
+        return mask(self.where, self.raw)
 
     @property
     def counts(self) -> bool:
@@ -98,7 +98,7 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> int:
         """The line; 0 when the file is broken now, and for a default."""
-        return self.text.line(self.said) if self.text is not None else 0
+        return self.text.line(self.spelled) if self.text is not None else 0
 
     @property
     def place(self) -> str:
@@ -108,12 +108,12 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
     def error(self, words: str, size: int | None = None) -> UserError:
         """Return the error of this value, or of what its first `size` keys lead to."""
         assert self.text is not None, "what is remembered was checked"
-        return self.text.wrong(self.said[:size], words)
+        return self.text.wrong(self.spelled[:size], words)
 
     def warning(self, words: str, size: int | None = None) -> str:
         """Return a warning of this value, or of what its first `size` keys lead to."""
         assert self.text is not None, "what is remembered was checked"
-        return f"{self.text.place(self.said[:size])}: {'.'.join(self.said[:size])!r} {words}."
+        return f"{self.text.place(self.spelled[:size])}: {'.'.join(self.spelled[:size])!r} {words}."
 
     def __repr__(self) -> str:
         return f"SettingsEntry({self.key} = {self.value!r}, {self.file or 'default'}, {self.reason or 'counts'})"
@@ -148,11 +148,13 @@ def judge(files: Sequence[LayerFile], *, trusted: bool) -> Judgement:
 
 def why_not(row: Key, place: SettingsFile, *, trusted: bool) -> str:
     """Return why a file at `place` cannot set a key; empty when it can."""
-    if place.family == "claude" and (row.elsewhere == "no" or (row.elsewhere == "project" and not place.of_project)):
+    if place.family == "claude" and (
+        row.claude_files == "no" or (row.claude_files == "project" and not place.of_project)
+    ):
         return _FOREIGN
-    if row.who == "machine" and place.source != "managed":
+    if row.settable_by == "machine" and place.source != "managed":
         return "it counts in the machine's file alone"
-    return UNTRUSTED if place.of_project and not trusted and row.who == "trusted" else ""
+    return UNTRUSTED if place.of_project and not trusted and row.settable_by == "trusted" else ""
 
 
 def explain(entries: Sequence[SettingsEntry], key: str) -> tuple[SettingsEntry, ...]:
@@ -170,11 +172,11 @@ def _defaults(wanted: str, found: Sequence[SettingsEntry]) -> Iterator[SettingsE
     where = tuple(wanted.split("."))
     row = find_key(where)
     if row is not None and row.name == "permissions.allow":
-        yield from (SettingsEntry(where=where, row=row, found=str(rule)) for rule in DEFAULT_RULES)
+        yield from (SettingsEntry(where=where, row=row, raw=str(rule)) for rule in DEFAULT_RULES)
     elif row is not None and row.default:
-        is_set = any(each.counts for each in found) and row.gathered == "highest"
+        is_set = any(each.counts for each in found) and row.merge == "highest"
         reason = "a file says something else" if is_set else ""
-        yield SettingsEntry(where=where, row=row, found=row.default.replace("`", ""), reason=reason)
+        yield SettingsEntry(where=where, row=row, raw=row.default.replace("`", ""), reason=reason)
 
 
 def _could_be(row: Key, wanted: str) -> bool:
@@ -204,7 +206,7 @@ def _remember(file: LayerFile) -> Iterator[SettingsEntry]:
     values += [("disabledMcpjsonServers", name) for name in file.servers_off]
     for name, value in values:
         where = tuple(name.split("."))
-        yield SettingsEntry(where=where, found=value, row=find_key(where), origin=file.place)
+        yield SettingsEntry(where=where, raw=value, row=find_key(where), origin=file.place)
 
 
 class _FileWalk(Struct):
@@ -214,46 +216,46 @@ class _FileWalk(Struct):
     text: JsonText
     slips: Mapping[tuple[str, ...], str]
 
-    def entries(self, value: object, said: tuple[str, ...], where: tuple[str, ...]) -> Iterator[SettingsEntry]:
-        """Yield the values at and below `said`, which means `where`."""
+    def entries(self, value: object, spelled: tuple[str, ...], where: tuple[str, ...]) -> Iterator[SettingsEntry]:
+        """Yield the values at and below `spelled`, which means `where`."""
         row, below = find_key(where), keys_below(where)
-        if row is not None and row.gathered == "list" and isinstance(value, list):
+        if row is not None and row.merge == "list" and isinstance(value, list):
             for at, each in enumerate(value):
                 words, _ = _problem(row, where, [each])
-                yield self._entry((*said, str(at)), where, each, row, words)
+                yield self._entry((*spelled, str(at)), where, each, row, words)
         elif row is not None:
             words, inner = _problem(row, where, value)
-            yield self._entry((*said, *inner), where, value, row, words)
+            yield self._entry((*spelled, *inner), where, value, row, words)
         elif isinstance(value, dict) and (below or where in {slip[:1] for slip in self.slips}):
-            yield from self._odd(value, said, where)
+            yield from self._odd(value, spelled, where)
             for key, inner_value in value.items():
-                spelled = (*said, key)
-                meant = (SECTION, self.slips[spelled]) if spelled in self.slips else canonical((*where, key))
-                yield from self.entries(inner_value, spelled, meant)
+                inner = (*spelled, key)
+                meant = (SECTION, self.slips[inner]) if inner in self.slips else canonical((*where, key))
+                yield from self.entries(inner_value, inner, meant)
+        elif below:
+            yield self._entry(spelled, where, value, below[0], _mismatch(value, dict)[0])
         else:
-            yield self._entry(
-                said, where, value, below[0] if below else None, _mismatch(value, dict)[0] if below else ""
-            )
+            yield self._entry(spelled, where, value, None, "")
 
     def _odd(
-        self, value: Mapping[str, object], said: tuple[str, ...], where: tuple[str, ...]
+        self, value: Mapping[str, object], spelled: tuple[str, ...], where: tuple[str, ...]
     ) -> Iterator[SettingsEntry]:
         """Yield what stands twice in an object, in both spellings, and what is missing."""
         for row in keys_below(where):
             name = row.parts[len(where)]
             if len(row.parts) > len(where) + 1:
                 continue
-            if row.also in value and name in value:
-                words = f"It stands twice, as {name!r} and as {row.also!r}. Keep one."
-                yield self._entry((*said, row.also), (*where, name), value[row.also], row, words)
-            elif row.needed and name not in value and row.also not in value:
-                yield self._entry(said, where, value, row, f"Object missing required field `{name}`.")
+            if row.alias in value and name in value:
+                words = f"It stands twice, as {name!r} and as {row.alias!r}. Keep one."
+                yield self._entry((*spelled, row.alias), (*where, name), value[row.alias], row, words)
+            elif row.required and name not in value and row.alias not in value:
+                yield self._entry(spelled, where, value, row, f"Object missing required field `{name}`.")
 
     def _entry(
-        self, said: tuple[str, ...], where: tuple[str, ...], value: object, row: Key | None, wrong: str
+        self, spelled: tuple[str, ...], where: tuple[str, ...], value: object, row: Key | None, problem: str
     ) -> SettingsEntry:
         return SettingsEntry(
-            where=where, found=value, row=row, origin=self.origin, text=self.text, said=said, wrong=wrong
+            where=where, raw=value, row=row, origin=self.origin, text=self.text, spelled=spelled, problem=problem
         )
 
 
@@ -301,8 +303,8 @@ class _Judge:
             reason = self._reason(entry) or (hooks if name == "hooks.*" else "")
             if not reason and name in _MODES:
                 reason = mode or (f"{_MODES[0]} of the same file goes before it" if _is_spare_mode(entry, file) else "")
-            elif not reason and entry.row is not None and entry.row.gathered == "highest":
-                unit = entry.where[: entry.row.unit or len(entry.where)]
+            elif not reason and entry.row is not None and entry.row.merge == "highest":
+                unit = entry.where[: entry.row.replace_depth or len(entry.where)]
                 above = self._taken.get(unit)
                 reason = f"overridden by {above.place}" if above is not None else ""
                 taken.setdefault(unit, entry)
@@ -320,20 +322,20 @@ class _Judge:
         place, row = entry.origin, entry.row
         assert place is not None
         if row is None:
-            if is_elsewhere(entry.said):
+            if is_elsewhere(entry.spelled):
                 return ELSEWHERE
-            first = entry.said[0]
+            first = entry.spelled[0]
             return _FOREIGN if place.family == "claude" and keys_below((first,)) and not is_shared(first) else UNKNOWN
         if reason := why_not(row, place, trusted=self._found.trusted):
             return reason
-        if row.name == "permissions.allow" and read_rule("allow", str(entry.found))[0] is None:
+        if row.name == "permissions.allow" and read_rule("allow", str(entry.raw))[0] is None:
             return "it is no rule, and allows nothing"
-        if entry.wrong and row.parts[0] not in _CHECKED_BY_READERS:
-            error = entry.error(entry.wrong)
+        if entry.problem and row.parts[0] not in _CHECKED_BY_READERS:
+            error = entry.error(entry.problem)
             if place.family != "claude":
                 raise error
             self._found.warnings.append(f"{error} It is left out.")
-        return entry.wrong
+        return entry.problem
 
     def _mode_reason(self, file: LayerFile) -> str:
         """Return why the mode of a file does not count.
@@ -379,14 +381,14 @@ def _warn_of_unknown(entries: Sequence[SettingsEntry]) -> Iterator[str]:
         return
     reader, objects = JsonReader(text), dict[tuple[str, ...], list[SettingsEntry]]()
     for each in entries:
-        objects.setdefault(each.said[:-1], []).append(each)
+        objects.setdefault(each.spelled[:-1], []).append(each)
     for where, keys in objects.items():
         known = names_below(where)
         for each in keys[:_MOST_UNKNOWN]:
-            near = nearly(each.said[-1], known)
+            near = nearly(each.spelled[-1], known)
             meant = f" (did you mean {near!r}?)" if near else ""
-            reader.warn(each.said, f"is {UNKNOWN}{meant}; it is left out")
+            reader.warn(each.spelled, f"is {UNKNOWN}{meant}; it is left out")
         if len(keys) > _MOST_UNKNOWN:
             more = len(keys) - _MOST_UNKNOWN - 1
-            reader.warn(keys[_MOST_UNKNOWN].said, f"and {more} more are no settings that this version knows")
+            reader.warn(keys[_MOST_UNKNOWN].spelled, f"and {more} more are no settings that this version knows")
     yield from reader.warnings

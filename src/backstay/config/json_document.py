@@ -224,10 +224,10 @@ MOST_TOLD: Final = 100
 class JsonReader:
     """The values of one file, each checked when it is asked for."""
 
-    def __init__(self, text: JsonText, *, elsewhere: bool = False) -> None:
-        """Read `text`. In a file of another program (`elsewhere`) a wrong value is left out with a warning."""
+    def __init__(self, text: JsonText, *, foreign: bool = False) -> None:
+        """Read `text`. In a file of another program (`foreign`) a wrong value is left out with a warning."""
         self.text = text
-        self.elsewhere = elsewhere
+        self.foreign = foreign
         self.warnings: list[str] = []
 
     def members(self, raw: bytes | Raw, where: tuple[str, ...]) -> dict[str, Raw]:

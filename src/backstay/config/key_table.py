@@ -24,12 +24,12 @@ Texts = tuple[str, ...]
 Object = dict[str, Any]  # Any: the form of a type that a JSON Schema can be made of
 Objects = list[Any]  # Any: likewise
 
-Gathered = Literal["highest", "list"]
+Merge = Literal["highest", "list"]
 """Whether the highest file's word counts, or what all files say."""
-Who = Literal["any", "trusted", "stricter", "machine"]
+SettableBy = Literal["any", "trusted", "stricter", "machine"]
 """Whose files may set it. `any`: also an untrusted project's. `trusted`: a project's once it is trusted. `stricter`: likewise, and
 before that where it only makes stricter. `machine`: what is managed alone."""
-Elsewhere = Literal["no", "yes", "project"]
+ClaudeFiles = Literal["no", "yes", "project"]
 """Whether it is read from `.claude` files too; `project`: only from a project's."""
 
 
@@ -40,19 +40,19 @@ class Key(Struct, frozen=True, kw_only=True):
     """Dotted; `*` stands for a name that the author of the file chooses."""
     kind: object
     """A type that its value fits."""
-    words: str
+    description: str
     """What it does, in one sentence."""
     default: str = ""
     """The value when no file sets it."""
-    who: Who = "trusted"
-    gathered: Gathered = "highest"
-    elsewhere: Elsewhere = "no"
-    also: str = ""
+    settable_by: SettableBy = "trusted"
+    merge: Merge = "highest"
+    claude_files: ClaudeFiles = "no"
+    alias: str = ""
     """Another spelling of its last part."""
-    unit: int = 0
+    replace_depth: int = 0
     """How many parts of the name a higher file replaces as a whole; 0 for all of them, which is this value alone."""
     secret: bool = False
-    needed: bool = False
+    required: bool = False
     """Whether what it is in cannot do without it."""
 
     @property
@@ -77,106 +77,106 @@ _PERMISSIONS: Final = Section(
         Key(
             name="permissions.deny",
             kind=Texts,
-            who="any",
-            gathered="list",
-            elsewhere="yes",
-            words="Rules for calls that never happen, such as `Bash(git push *)`; deny beats ask beats allow, in all files.",
+            settable_by="any",
+            merge="list",
+            claude_files="yes",
+            description="Rules for calls that never happen, such as `Bash(git push *)`; deny beats ask beats allow, in all files.",
         ),
         Key(
             name="permissions.ask",
             kind=Texts,
-            who="any",
-            gathered="list",
-            elsewhere="yes",
-            words="Rules for calls that a person is asked about.",
+            settable_by="any",
+            merge="list",
+            claude_files="yes",
+            description="Rules for calls that a person is asked about.",
         ),
         Key(
             name="permissions.allow",
             kind=Texts,
-            gathered="list",
-            elsewhere="yes",
+            merge="list",
+            claude_files="yes",
             default="`Read` and `Glob` of `.agents/**`, `.claude/**`, `.backstay/**`",
-            words="Rules for calls that need no asking. A pattern that begins with `/` starts at the project's root in a project's "
+            description="Rules for calls that need no asking. A pattern that begins with `/` starts at the project's root in a project's "
             "file, and at the file's own folder in any other.",
         ),
         Key(
             name="permissions.defaultMode",
             kind=Mode,
-            who="stricter",
-            elsewhere="yes",
+            settable_by="stricter",
+            claude_files="yes",
             default="`default`",
-            words="The mode that a new session begins in; `bypassPermissions` never comes from a project's file.",
+            description="The mode that a new session begins in; `bypassPermissions` never comes from a project's file.",
         ),
         Key(
             name="permissions.additionalDirectories",
             kind=Texts,
-            gathered="list",
-            elsewhere="yes",
-            words="Folders besides the working folder that calls may work in; relative to the project's root in a project's file, "
+            merge="list",
+            claude_files="yes",
+            description="Folders besides the working folder that calls may work in; relative to the project's root in a project's file, "
             "and to the working folder in any other.",
         ),
         Key(
             name="permissions.disableBypassPermissionsMode",
             kind=Literal["disable"] | bool,
-            who="any",
-            gathered="list",
-            elsewhere="yes",
-            words='`"disable"`: `bypassPermissions` cannot be used.',
+            settable_by="any",
+            merge="list",
+            claude_files="yes",
+            description='`"disable"`: `bypassPermissions` cannot be used.',
         ),
         Key(
             name="defaultTrustLevel",
             kind=TrustLevel,
-            who="stricter",
-            words="Another way to say the mode: `safe` is `plan`, `moderate` is `default`, `full` is `acceptEdits`; "
+            settable_by="stricter",
+            description="Another way to say the mode: `safe` is `plan`, `moderate` is `default`, `full` is `acceptEdits`; "
             "`permissions.defaultMode` in the same file goes before it.",
         ),
         Key(
             name="hooks.*",
             kind=Objects,
-            gathered="list",
-            elsewhere="yes",
-            words="What runs at a moment of a session, beside the hooks of all other files ([hooks](hooks.md)).",
+            merge="list",
+            claude_files="yes",
+            description="What runs at a moment of a session, beside the hooks of all other files ([hooks](hooks.md)).",
         ),
         Key(
             name="disableAllHooks",
             kind=bool,
-            gathered="list",
-            elsewhere="yes",
+            merge="list",
+            claude_files="yes",
             default="`false`",
-            words="`true`: no hooks. In your file: none but the machine's and this run's. In a project's: none of the project's. In "
+            description="`true`: no hooks. In your file: none but the machine's and this run's. In a project's: none of the project's. In "
             "`~/.claude`: none of `.claude`.",
         ),
         Key(
             name="allowedHttpHookUrls",
             kind=Texts,
-            who="any",
-            gathered="list",
-            elsewhere="yes",
+            settable_by="any",
+            merge="list",
+            claude_files="yes",
             default="any",
-            words="Addresses that hooks may post to; a project limits its own hooks alone.",
+            description="Addresses that hooks may post to; a project limits its own hooks alone.",
         ),
         Key(
             name="httpHookAllowedEnvVars",
             kind=Texts,
-            who="any",
-            gathered="list",
-            elsewhere="yes",
+            settable_by="any",
+            merge="list",
+            claude_files="yes",
             default="those that a hook lists",
-            words="Variables that headers of hooks may use.",
+            description="Variables that headers of hooks may use.",
         ),
         Key(
             name="allowManagedHooksOnly",
             kind=bool,
-            who="machine",
-            elsewhere="yes",
+            settable_by="machine",
+            claude_files="yes",
             default="`false`",
-            words="`true`: only the machine's hooks run.",
+            description="`true`: only the machine's hooks run.",
         ),
         Key(
             name="env.*",
             kind=str,
-            elsewhere="project",
-            words="A variable of the programs that tools and hooks start; Backstay itself does not read it.",
+            claude_files="project",
+            description="A variable of the programs that tools and hooks start; Backstay itself does not read it.",
         ),
     ),
 )
@@ -189,44 +189,44 @@ _CHAT: Final = Section(
         Key(
             name="chat.default_model",
             kind=Name | None,
-            words="Who answers when `--model` is not given: any name that it takes.",
+            description="Who answers when `--model` is not given: any name that it takes.",
         ),
         Key(
             name="chat.fs_scope",
             kind=FsScope | None,
             default="`sandboxed`",
-            words="How far file access is meant to reach, written into the session.",
+            description="How far file access is meant to reach, written into the session.",
         ),
         Key(
             name="chat.allowed_commands",
             kind=tuple[Name, ...],
-            gathered="list",
-            words='Shell commands that run without asking, as in `--allow "Bash(git status)"`.',
+            merge="list",
+            description='Shell commands that run without asking, as in `--allow "Bash(git status)"`.',
         ),
         Key(
             name="chat.max_messages",
             kind=AtLeastOne | None,
             default="no limit",
-            words="Messages that a request may hold; the oldest are left out, without a summary.",
+            description="Messages that a request may hold; the oldest are left out, without a summary.",
         ),
         Key(
             name="chat.max_cost_microcents",
             kind=Count | None,
             default="no limit",
-            words="What a session and its children may cost; a dollar is 100,000,000.",
+            description="What a session and its children may cost; a dollar is 100,000,000.",
         ),
-        Key(name="chat.on_exceed", kind=OnExceed, default="`fail`", words="What happens when that is spent."),
+        Key(name="chat.on_exceed", kind=OnExceed, default="`fail`", description="What happens when that is spent."),
         Key(
             name="chat.max_session_turns",
             kind=Count | None,
             default="50",
-            words="Turns that a session may have; 0 is the default.",
+            description="Turns that a session may have; 0 is the default.",
         ),
         Key(
             name="chat.max_tool_turns",
             kind=Count | None,
             default="no limit; 6 for `local:`",
-            words="Model calls in one turn; 0 is the default.",
+            description="Model calls in one turn; 0 is the default.",
         ),
     ),
 )
@@ -235,44 +235,44 @@ _PROFILE: Final = (
     Key(
         name="type",
         kind=Name,
-        needed=True,
+        required=True,
         default="must be given",
-        words="The built-in provider whose format it speaks; see the table of providers.",
+        description="The built-in provider whose format it speaks; see the table of providers.",
     ),
-    Key(name="model", kind=str, words="What the profile's name alone means."),
-    Key(name="base_url", also="baseURL", kind=Address, default="that of the type", words="Its address."),
+    Key(name="model", kind=str, description="What the profile's name alone means."),
+    Key(name="base_url", alias="baseURL", kind=Address, default="that of the type", description="Its address."),
     Key(
         name="api_key",
-        also="apiKey",
+        alias="apiKey",
         kind=str,
         secret=True,
         default="without a `base_url`, the type's own variable; none on this machine",
-        words='Its key: `"$ENV:NAME"` reads an environment variable at each question, `"$KEYRING:SERVICE/USER"` the keyring of the '
+        description='Its key: `"$ENV:NAME"` reads an environment variable at each question, `"$KEYRING:SERVICE/USER"` the keyring of the '
         "operating system once; a plain key works too, in a file of your own (`chmod 600`).",
     ),
     Key(
         name="timeout",
         kind=Milliseconds | None,
         default="120000",
-        words="Milliseconds that an answer may be silent before the call is given up.",
+        description="Milliseconds that an answer may be silent before the call is given up.",
     ),
     Key(
         name="options",
         kind=Object,
         secret=True,
-        words="Further fields of its requests, as the provider names them; passed through untouched.",
+        description="Further fields of its requests, as the provider names them; passed through untouched.",
     ),
     Key(
         name="headers.*",
         kind=str,
         secret=True,
-        words="A header of each request: a text, or `$ENV:` or `$KEYRING:` as above.",
+        description="A header of each request: a text, or `$ENV:` or `$KEYRING:` as above.",
     ),
 )
 
 
-def _within(prefix: str, unit: int, keys: Sequence[Key]) -> tuple[Key, ...]:
-    return tuple(replace(each, name=f"{prefix}.{each.name}", unit=unit) for each in keys)
+def _within(prefix: str, replace_depth: int, keys: Sequence[Key]) -> tuple[Key, ...]:
+    return tuple(replace(each, name=f"{prefix}.{each.name}", replace_depth=replace_depth) for each in keys)
 
 
 _PROVIDERS: Final = Section(
@@ -285,10 +285,10 @@ _PROVIDERS: Final = Section(
         Key(
             name="currentProvider",
             kind=Name,
-            words="The profile that answers when `--model` is not given; it must be there, and have a `model`.",
+            description="The profile that answers when `--model` is not given; it must be there, and have a `model`.",
         ),
         *_within("providers.*", 2, _PROFILE),
-        *_within("provider", 1, [replace(each, also="name") if each.name == "type" else each for each in _PROFILE]),
+        *_within("provider", 1, [replace(each, alias="name") if each.name == "type" else each for each in _PROFILE]),
     ),
 )
 
@@ -301,13 +301,25 @@ _MODELS: Final = Section(
         "models.*",
         2,
         (
-            Key(name="window", kind=AtLeastOne | None, words="Tokens that a request and its answer may have together."),
-            Key(name="max_output", kind=AtLeastOne | None, words="Tokens that an answer may have."),
-            Key(name="prices.input", kind=Dollars, needed=True, words="Dollars for a million tokens in."),
-            Key(name="prices.output", kind=Dollars, needed=True, words="Dollars for a million tokens out."),
-            Key(name="prices.cache_read", kind=Dollars | None, words="Dollars for a million tokens from the cache."),
-            Key(name="prices.cache_write", kind=Dollars | None, words="Dollars for a million tokens into the cache."),
-            Key(name="abilities", kind=tuple[Ability, ...] | None, words="All that it can do."),
+            Key(
+                name="window",
+                kind=AtLeastOne | None,
+                description="Tokens that a request and its answer may have together.",
+            ),
+            Key(name="max_output", kind=AtLeastOne | None, description="Tokens that an answer may have."),
+            Key(name="prices.input", kind=Dollars, required=True, description="Dollars for a million tokens in."),
+            Key(name="prices.output", kind=Dollars, required=True, description="Dollars for a million tokens out."),
+            Key(
+                name="prices.cache_read",
+                kind=Dollars | None,
+                description="Dollars for a million tokens from the cache.",
+            ),
+            Key(
+                name="prices.cache_write",
+                kind=Dollars | None,
+                description="Dollars for a million tokens into the cache.",
+            ),
+            Key(name="abilities", kind=tuple[Ability, ...] | None, description="All that it can do."),
         ),
     ),
 )
@@ -319,37 +331,43 @@ _SURROUNDINGS: Final = Section(
         Key(
             name="enabledPlugins.*",
             kind=bool,
-            elsewhere="project",
-            words="Whether a plugin, `name@marketplace`, is used.",
+            claude_files="project",
+            description="Whether a plugin, `name@marketplace`, is used.",
         ),
         Key(
             name="extraKnownMarketplaces.*",
             kind=Object,
-            elsewhere="project",
-            words='A marketplace besides those that you added: `{"source": {...}}`.',
+            claude_files="project",
+            description='A marketplace besides those that you added: `{"source": {...}}`.',
         ),
-        Key(name="mcpServers.*", kind=Object, elsewhere="yes", secret=True, words="An MCP server, as in `.mcp.json`."),
+        Key(
+            name="mcpServers.*",
+            kind=Object,
+            claude_files="yes",
+            secret=True,
+            description="An MCP server, as in `.mcp.json`.",
+        ),
         Key(
             name="enableAllProjectMcpServers",
             kind=bool,
-            elsewhere="yes",
+            claude_files="yes",
             default="`false`",
-            words="Whether all servers of a trusted `.mcp.json` are used though `enabledMcpjsonServers` names some.",
+            description="Whether all servers of a trusted `.mcp.json` are used though `enabledMcpjsonServers` names some.",
         ),
         Key(
             name="enabledMcpjsonServers",
             kind=Texts,
-            gathered="list",
-            elsewhere="yes",
-            words="Servers of `.mcp.json` that are used.",
+            merge="list",
+            claude_files="yes",
+            description="Servers of `.mcp.json` that are used.",
         ),
         Key(
             name="disabledMcpjsonServers",
             kind=Texts,
-            who="any",
-            gathered="list",
-            elsewhere="yes",
-            words="Servers of `.mcp.json` that are not used, whichever file enables them.",
+            settable_by="any",
+            merge="list",
+            claude_files="yes",
+            description="Servers of `.mcp.json` that are not used, whichever file enables them.",
         ),
     ),
 )
@@ -361,43 +379,52 @@ _REST: Final = Section(
         Key(
             name="$schema",
             kind=str,
-            who="any",
-            words="For editors: the address of the JSON Schema (`backstay config schema`).",
+            settable_by="any",
+            description="For editors: the address of the JSON Schema (`backstay config schema`).",
         ),
         Key(
             name="model",
             kind=Name,
-            elsewhere="yes",
-            words="The default model where neither `currentProvider` nor `chat.default_model` says one; `opus`, `sonnet` and `haiku` "
+            claude_files="yes",
+            description="The default model where neither `currentProvider` nor `chat.default_model` says one; `opus`, `sonnet` and `haiku` "
             "are understood too.",
         ),
-        Key(name="language", kind=str, elsewhere="yes", words="The language of answers, in plain words."),
-        Key(name="fallback", kind=tuple[Name, ...], words="Models that answer when the first one cannot, in order."),
+        Key(name="language", kind=str, claude_files="yes", description="The language of answers, in plain words."),
+        Key(
+            name="fallback",
+            kind=tuple[Name, ...],
+            description="Models that answer when the first one cannot, in order.",
+        ),
         Key(
             name="auto_compact",
-            also="autoCompactThreshold",
+            alias="autoCompactThreshold",
             kind=Share | Literal[False],
             default="0.835",
-            words="The share of the window at which the conversation is made shorter; `false`: never.",
+            description="The share of the window at which the conversation is made shorter; `false`: never.",
         ),
-        Key(name="retries", kind=Tries, default="3", words="How often a call that failed in passing is tried again."),
+        Key(
+            name="retries",
+            kind=Tries,
+            default="3",
+            description="How often a call that failed in passing is tried again.",
+        ),
         Key(
             name="taskContext.enabled",
             kind=bool,
             default="`true`",
-            words="Whether the task at hand is told to the model.",
+            description="Whether the task at hand is told to the model.",
         ),
         Key(
             name="taskContext.dir",
             kind=str,
             default="`.agents/tasks`",
-            words="Where tasks are kept, below the project's root.",
+            description="Where tasks are kept, below the project's root.",
         ),
         Key(
             name="memory.enabled",
             kind=bool,
             default="`true`",
-            words="Whether the index of what was noted of the project is told to the model.",
+            description="Whether the index of what was noted of the project is told to the model.",
         ),
     ),
 )
@@ -420,8 +447,8 @@ KNOWN_ELSEWHERE: Final = frozenset(
 PERMISSIONS_ELSEWHERE: Final = ("disableAutoMode", "skipDangerousModePermissionPrompt", "skipAutoPermissionPrompt")
 """The same below `permissions`."""
 _BY_FIRST: Final = {
-    name: tuple(key for key in KEYS if name in (key.parts[0], key.also))
-    for name in {key.parts[0] for key in KEYS} | {key.also for key in KEYS if key.also}
+    name: tuple(key for key in KEYS if name in (key.parts[0], key.alias))
+    for name in {key.parts[0] for key in KEYS} | {key.alias for key in KEYS if key.alias}
 }
 """The keys by how they may begin, so that a file with many names is looked through quickly."""
 
@@ -442,20 +469,20 @@ def names_below(where: Sequence[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for key in keys_below(where):
         found[key.parts[size]] = None
-        if key.also and len(key.parts) == size + 1:
-            found[key.also] = None
+        if key.alias and len(key.parts) == size + 1:
+            found[key.alias] = None
     return tuple(found)
 
 
 def is_shared(name: str) -> bool:
     """Return whether a top-level key, or something below it, is read from other programs' files too."""
-    return any(key.elsewhere != "no" for key in _BY_FIRST.get(name, ()))
+    return any(key.claude_files != "no" for key in _BY_FIRST.get(name, ()))
 
 
 def canonical(where: Sequence[str]) -> tuple[str, ...]:
     """Return `where` with the usual spelling of its last part."""
     key = find_key(where)
-    return (*where[:-1], key.parts[-1]) if key is not None and key.also and where[-1] == key.also else tuple(where)
+    return (*where[:-1], key.parts[-1]) if key is not None and key.alias and where[-1] == key.alias else tuple(where)
 
 
 @lru_cache(maxsize=1024)
@@ -463,7 +490,7 @@ def _find(where: tuple[str, ...]) -> Key | None:
     for key in _BY_FIRST.get(where[0], ()):
         parts = key.parts
         fits = len(parts) == len(where) and all(map(_fits, parts[:-1], where[:-1]))
-        if fits and (_fits(parts[-1], where[-1]) or where[-1] == key.also):
+        if fits and (_fits(parts[-1], where[-1]) or where[-1] == key.alias):
             return key
     return None
 
@@ -559,14 +586,14 @@ def _put(root: Schema, key: Key) -> None:
     above = root
     for part in key.parts[:-1]:
         above = _inside(above, part)
-    last, schema = key.parts[-1], {**kind_schema(key), "description": key.words.replace("`", "")}
+    last, schema = key.parts[-1], {**kind_schema(key), "description": key.description.replace("`", "")}
     if last == "*":
         above["additionalProperties"] = schema
         return
     above["properties"][last] = schema
-    if key.also:
-        above["properties"][key.also] = {**schema, "description": f"The same as {last}."}
-    elif key.needed:
+    if key.alias:
+        above["properties"][key.alias] = {**schema, "description": f"The same as {last}."}
+    elif key.required:
         above.setdefault("required", []).append(last)
 
 

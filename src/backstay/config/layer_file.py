@@ -68,9 +68,9 @@ class LayerFile(Struct, frozen=True, kw_only=True):
 def read_layer(place: SettingsFile) -> LayerFile:
     """Read a file that is there. Raise `UserError` when it is not certain what it denies."""
     text = JsonText.read(place.path)
-    reader, content = JsonReader(text, elsewhere=place.family == "claude"), text.parse()
+    reader, content = JsonReader(text, foreign=place.family == "claude"), text.parse()
     permissions = read_permissions(reader, content, source=place.source, root=place.root)
-    if LEVEL in content and reader.elsewhere:
+    if LEVEL in content and reader.foreign:
         reader.warn(
             (LEVEL,),
             "is not read from a file of another program. Write permissions.defaultMode, or .backstay/settings.json",
@@ -103,4 +103,4 @@ def own_mode(files: Iterable[LayerFile]) -> Mode:
 def _waits(name: str) -> bool:
     """Return whether what stands under a top-level key counts only once a workspace is trusted."""
     key = find_key((name,))
-    return key.who not in ("any", "machine") if key is not None else bool(keys_below((name,)))
+    return key.settable_by not in ("any", "machine") if key is not None else bool(keys_below((name,)))

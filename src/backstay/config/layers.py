@@ -249,7 +249,7 @@ def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, paths: ProjectPat
             for file in files
             if file.path in guarded
         ),
-        env={each.where[1]: str(each.found) for each in found.select("env.*")},
+        env={each.where[1]: str(each.raw) for each in found.select("env.*")},
         mode=mode,
         mode_source=None if mode_file is None else mode_file.place.source,
         mode_file="" if mode_file is None else mode_file.path,
@@ -286,9 +286,9 @@ def _folders(files: Sequence[LayerFile], trust: WorkspaceTrust, cwd: Path, notes
 
 
 def _project_servers(found: Judgement) -> ProjectServers:
-    every = [each.found for each in found.select("enableAllProjectMcpServers")]
+    every = [each.raw for each in found.select("enableAllProjectMcpServers")]
     return ProjectServers(
         every=every[:1] == [True],
-        enabled=tuple(dict.fromkeys(str(each.found) for each in found.select("enabledMcpjsonServers"))),
-        disabled=tuple(dict.fromkeys(str(each.found) for each in found.select("disabledMcpjsonServers"))),
+        enabled=tuple(dict.fromkeys(str(each.raw) for each in found.select("enabledMcpjsonServers"))),
+        disabled=tuple(dict.fromkeys(str(each.raw) for each in found.select("disabledMcpjsonServers"))),
     )

@@ -200,7 +200,7 @@ def _guess_word(reader: JsonReader, text: str, known: tuple[str, ...], where: tu
     folded = {word.casefold(): word for word in known}
     meant = folded.get(nearest(text.casefold(), folded), "")
     words = f"{text[:_LONGEST]!r} is no {kind} that this version knows."
-    if not reader.elsewhere:
+    if not reader.foreign:
         hint = f" Did you mean {meant!r}?" if meant else ""
         raise UnknownMode(str(reader.text.wrong(where, f"{words}{hint} The {kind}s are {', '.join(known)}.")))
     reader.warn(

@@ -126,13 +126,13 @@ def fold_settings(found: Judgement) -> Settings:
         first = each.where[0]
         if first in _PLACED and each.text is not None:
             places[first] = each.text.place((first,))
-        if size := each.row.unit:
+        if size := each.row.replace_depth:
             name = each.where[1] if size > 1 else ""
             units.setdefault(first, {}).setdefault(name, {})[each.where[size:]] = each
-        elif each.row.gathered == "list":
-            lists.setdefault(each.key, []).append(each.found)
+        elif each.row.merge == "list":
+            lists.setdefault(each.key, []).append(each.raw)
         else:
-            values[each.key] = each.found
+            values[each.key] = each.raw
     warnings = list(found.warnings)
     providers = {name: fold_profile(name, said, warnings) for name, said in units.get("providers", {}).items()}
     legacy = ""
@@ -169,7 +169,7 @@ def _below(values: Mapping[str, object], section: str) -> dict[str, object]:
 
 
 def _override(said: Mapping[tuple[str, ...], SettingsEntry]) -> ModelOverride:
-    known: dict[str, object] = {where[0]: each.found for where, each in said.items() if len(where) == 1}
+    known: dict[str, object] = {where[0]: each.raw for where, each in said.items() if len(where) == 1}
     if prices := {where[1]: _microcents(each) for where, each in said.items() if where[0] == "prices"}:
         known["prices"] = prices
     return msgspec.convert(known, ModelOverride)
@@ -177,7 +177,7 @@ def _override(said: Mapping[tuple[str, ...], SettingsEntry]) -> ModelOverride:
 
 def _microcents(price: SettingsEntry) -> int | None:
     try:
-        return None if price.found is None else microcents(Decimal(str(price.found)), what=str(price.found))
+        return None if price.raw is None else microcents(Decimal(str(price.raw)), what=str(price.raw))
     except UserError as exc:
         raise price.error(str(exc)) from None
 
@@ -190,13 +190,13 @@ def fold_profile(name: str, said: Mapping[tuple[str, ...], SettingsEntry], warni
     type_entry = said[("type",)]
     if name and not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise type_entry.error(f"{name!r} cannot name a profile. Use letters, digits, '.', '_' and '-'.", 2)
-    if type_entry.found not in PROVIDERS:
-        near = nearest(str(type_entry.found), PROVIDERS)
+    if type_entry.raw not in PROVIDERS:
+        near = nearest(str(type_entry.raw), PROVIDERS)
         meant = f" Did you mean {near!r}?" if near else ""
-        raise type_entry.error(f"There is no provider {type_entry.found!r}. Use {', '.join(PROVIDERS)}.{meant}")
+        raise type_entry.error(f"There is no provider {type_entry.raw!r}. Use {', '.join(PROVIDERS)}.{meant}")
     if not name:
-        warnings.append(type_entry.warning(_OLD.format(type_entry.found), 1))
-    known: dict[str, object] = {where[0]: each.found for where, each in said.items() if len(where) == 1}
+        warnings.append(type_entry.warning(_OLD.format(type_entry.raw), 1))
+    known: dict[str, object] = {where[0]: each.raw for where, each in said.items() if len(where) == 1}
     timeout = known.pop("timeout", None)
     if key := said.get(("api_key",)):
         known["api_key"] = secret = _secret(key)
@@ -222,6 +222,6 @@ _READABLE = "holds a key that other users of this machine can read. Use $ENV:NAM
 
 def _secret(entry: SettingsEntry) -> Secret:
     try:
-        return Secret(str(entry.found), name=f"{'.'.join(entry.said)} in {entry.file!r}")
+        return Secret(str(entry.raw), name=f"{'.'.join(entry.spelled)} in {entry.file!r}")
     except UserError as exc:
         raise entry.error(str(exc)) from None

@@ -54,7 +54,7 @@ def test_every_key_has_a_sentence_and_stands_once() -> None:
 
     assert len(names) == len(set(names))
     for key in KEYS:
-        assert re.fullmatch(r".{10,}[.)]", key.words, re.DOTALL), key.name
+        assert re.fullmatch(r".{10,}[.)]", key.description, re.DOTALL), key.name
         assert find_key(key.parts) is key
 
 
