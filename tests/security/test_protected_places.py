@@ -58,6 +58,8 @@ PLACES = (
     ".mcp.json",
     ".git/hooks/pre-commit",
     ".git/config",
+    "node_modules/a/index.js",
+    ".venv/lib/python3.11/site-packages/a.py",
 )
 EVERYDAY = (
     "src/a.py",
@@ -70,8 +72,6 @@ EVERYDAY = (
     "bin/tool",
     "docs/agent-notes.md",
     ".github/dependabot.yml",
-    "node_modules/a/index.js",
-    ".venv/lib/python3.11/site-packages/a.py",
     "hooks/useThing.ts",
 )
 

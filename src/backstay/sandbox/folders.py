@@ -25,6 +25,14 @@ def data_dir() -> Path:
     return Path(base).expanduser().absolute() / "backstay"
 
 
+def bytecode_folder() -> dict[str, str]:
+    """Return the variable with which Python keeps its bytecode in the data folder.
+
+    Python runs what it finds in `__pycache__` instead of the source beside it, which is all that a person has seen and trusted.
+    """
+    return {"PYTHONPYCACHEPREFIX": str(data_dir() / "pycache")}
+
+
 def git_ref(root: Path) -> str | None:
     """Return the branch or commit that `root` is on, from git's own file; None outside a repository."""
     try:

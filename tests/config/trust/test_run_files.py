@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from backstay.config.trust.contents import EXTENSION_ENDINGS
 from backstay.config.trust.followed import NotFollowed, command_table
 from backstay.config.trust.inventory import find_drift
 from backstay.config.trust.run_files import find_followed_files
 from tests.config.world import World
 
-PYTHON = ("hookmod.py", "hookmod/__init__.py", "hookmod/__main__.py")
+PYTHON = (
+    *("hookmod.py", "hookmod/__init__.py", "hookmod/__main__.py"),
+    *(f"{place}{ending}" for place in ("hookmod", "hookmod/__init__") for ending in EXTENSION_ENDINGS),
+)
 NODE = tuple(f"scripts/check/{each}" for each in ("package.json", "index.js", "index.json", "index.node"))
 PNP = (".pnp.cjs", ".pnp.js")
 MAKE = ("GNUmakefile", "makefile", "Makefile")
@@ -358,6 +362,12 @@ def test_another_working_folder_is_no_change(world: World) -> None:
         ("python3 -c 'import datetime'", {}, "math.cpython-311-x86_64-linux-gnu.so"),
         ("python3 scripts/guard.py", {"scripts/guard.py": ""}, "scripts/argparse.py"),
         ("scripts/guard", {"scripts/guard": "#!/usr/bin/env python3\n"}, "scripts/re.py"),
+        ("python3 -m guard", {"guard.py": ""}, "guard.abi3.so"),
+        ("python3 -c 'import guard'", {"guard.py": ""}, "guard.cpython-311-x86_64-linux-gnu.so"),
+        ("python3 -m checks.guard", {"checks/__init__.py": "", "checks/guard.py": ""}, "checks/__init__.abi3.so"),
+        ("python3 -m checks.guard", {"checks/__init__.py": "", "checks/guard.py": ""}, "checks/guard.pyc"),
+        ("python3 -I checks", {"checks/__main__.py": ""}, "checks/__pycache__/__main__.cpython-311.pyc"),
+        ("bun ./guard.ts", {"guard.ts": ""}, "tsconfig.json"),
         ("make guard", {"Makefile": "guard:\n\ttrue\n"}, "Makefile.sh"),
         ("make -f ci.mk guard", {"ci.mk": ""}, "ci.mk.c"),
         ("make guard", {"Makefile": ""}, "RCS/Makefile,v"),
@@ -392,8 +402,4 @@ def test_trust_lapses_when_what_a_program_reads_by_itself_changes(
     world.write(changed, "changed")
 
     assert world.read().trust.state == "changed"
-    assert (
-        find_drift(before.survey) == (changed,)
-        or changed == "rakelib/b.rake"
-        or changed.endswith(("JUSTFILE", "b.pth"))
-    )
+    assert find_drift(before.survey) == (changed,) or changed.endswith(("b.rake", "JUSTFILE", "b.pth", ".pyc"))

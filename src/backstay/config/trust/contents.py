@@ -4,6 +4,7 @@ import hashlib
 import os
 import stat
 import sys
+import sysconfig
 from collections.abc import Iterator
 from importlib.machinery import all_suffixes
 from pathlib import Path
@@ -20,6 +21,14 @@ MOST_FILES: Final = 5_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _ENDINGS: Final = (*dict.fromkeys((*all_suffixes(), ".so", ".pyd")),)
 """Of files that Python imports, of any version."""
+_PLATFORM: Final = sysconfig.get_config_var("SOABI").partition("-")[2].partition("-")[2]
+EXTENSION_ENDINGS: Final = (".so", ".abi3.so", ".pyd", *(f".cpython-3{minor}-{_PLATFORM}.so" for minor in range(8, 21)))
+"""Of compiled modules, which Python takes before `.py`; of the versions there are and the next ones."""
+
+
+def is_module_file(name: str, module: str) -> bool:
+    """Return whether Python, in some version, may import a file of this name as the module."""
+    return name.partition(".")[0] == module and name.endswith(_ENDINGS)
 
 
 class Contents:
@@ -59,7 +68,7 @@ class Contents:
                     name, dot, _ = entry.name.partition(".")
                     if name not in sys.stdlib_module_names:
                         continue
-                    if dot and entry.name.endswith(_ENDINGS):
+                    if dot and is_module_file(entry.name, name):
                         yield Path(entry.path)
                     elif not dot:
                         yield from _beginnings(entry.path)

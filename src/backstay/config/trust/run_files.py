@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from backstay.config.trust.contents import EXTENSION_ENDINGS, is_module_file
 from backstay.config.trust.followed import (
     NotFollowed,
     RunManifest,
@@ -338,6 +339,7 @@ class CommandLook:
             for count in range(1, len(parts) + 1):
                 place = base.joinpath(*parts[:count])
                 yield from (place.with_name(f"{place.name}.py"), place / "__init__.py")
+                yield from _module_files(place)
             yield base.joinpath(*parts) / "__main__.py"
 
     def _follow_manifest(self, manifest: RunManifest, rest: Sequence[str | None]) -> None:
@@ -412,6 +414,8 @@ class CommandLook:
             if {"dev", "proc"} & set(path.parts[1:2]):
                 raise NotFollowed("what it reads is known only when it runs")
             self.found.append(path / "__main__.py" if path.is_dir() else path)
+            for folder in (path, path / "__pycache__") if path.is_dir() else ():
+                self.found += (folder / name for name in _names_in(folder) if is_module_file(name, "__main__"))
 
     def _at(self, word: str) -> tuple[Path, ...]:
         if "\0" in word or len(word) > os.pathconf("/", "PC_PATH_MAX"):
@@ -437,6 +441,16 @@ def _names_in(folder: Path) -> Sequence[str]:
         return sorted(os.listdir(folder))
     except OSError:
         return ()
+
+
+def _module_files(place: Path) -> Iterator[Path]:
+    """Yield the files that Python may run for a module, or a package of this name: before `guard.py` it takes `guard.abi3.so`."""
+    for beginning in (place, place / "__init__"):
+        yield from (beginning.with_name(f"{beginning.name}{ending}") for ending in EXTENSION_ENDINGS)
+    yield from (place.parent / name for name in _names_in(place.parent) if is_module_file(name, place.name))
+    for name in _names_in(place):
+        if is_module_file(name, "__init__") or is_module_file(name, "__main__"):
+            yield place / name
 
 
 def _with_files(folder: Path) -> Iterator[Path]:
