@@ -9,11 +9,11 @@ import pytest
 from backstay.config.json_document import MOST_TOLD
 from backstay.config.layers import Layered, ProjectServers
 from backstay.config.settings import Settings
-from backstay.mcp.config.files import ServersPlace, read_servers
+from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.mcp.spec import ServerSpec
 from backstay.plugins.install.sources import Source
 from backstay.plugins.installed import read_enabling
-from backstay.plugins.load import PluginPlace
+from backstay.plugins.load import PluginConfig
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Mode
 from tests.config.world import World, rules
@@ -49,8 +49,8 @@ def state(found: Layered) -> tuple[object, ...]:
 
 def started(found: Layered) -> tuple[tuple[ServerSpec, ...], Mapping[str, bool], Mapping[str, Source]]:
     """The servers and plugins that a session starts, and the marketplaces that it knows."""
-    servers = read_servers(ServersPlace(layered=found, environment={})).specs
-    plugins = PluginPlace.of(found)
+    servers = read_servers(ServerInputs(layered=found, environment={})).specs
+    plugins = PluginConfig.of(found)
     return servers, plugins.enabling.counts(trusted=plugins.trusted), plugins.marketplaces()
 
 
@@ -135,7 +135,7 @@ def test_servers_are_named_with_their_file_and_the_highest_entry_counts_whole(wo
     )
 
     found, held = (
-        read_servers(ServersPlace(layered=world.read(trust=trust), environment={})) for trust in (True, False)
+        read_servers(ServerInputs(layered=world.read(trust=trust), environment={})) for trust in (True, False)
     )
 
     assert [(each.name, each.argv, each.scope, each.place) for each in found.specs] == [

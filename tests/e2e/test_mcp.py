@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.mcp.config.files import ServersPlace, read_servers
+from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.mcp.config.start import session_servers
 from tests.config.world import World
 from tests.mcp.kit import by_name
@@ -33,7 +33,7 @@ async def test_the_official_servers_work_as_people_write_them_down(tmp_path: Pat
         "filesystem": {"command": "npx", "args": ["-y", f"{package}-filesystem", "${PROJECT:-.}"]},
     }
     world.write(".mcp.json", {"mcpServers": entries})
-    found = read_servers(ServersPlace(layered=world.read(trust=True), environment={"MCP_TIMEOUT": "120000"}))
+    found = read_servers(ServerInputs(layered=world.read(trust=True), environment={"MCP_TIMEOUT": "120000"}))
     assert (found.problems, found.warnings, len(found.specs)) == ((), (), 2)
 
     context = RecordingContext(world.project)

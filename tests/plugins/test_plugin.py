@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backstay.hooks.settings import read_hooks
-from backstay.plugins.install.install import what_it_brings
+from backstay.plugins.install.install import list_contents
 from backstay.plugins.plugin import MOST_INSTRUCTIONS, Manifest, read_plugin
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
@@ -194,4 +194,4 @@ def test_a_manifest_that_names_some_of_the_usual_parts_means_only_those(tmp_path
 
     assert found.skills_dirs == (folder / "skills/a", folder / "skills/b")
     assert found.agents_dirs == (folder / "agents", folder / "more/y.md")
-    assert what_it_brings(found).skills == ("bare:a", "bare:b")
+    assert list_contents(found).skills == ("bare:a", "bare:b")

@@ -9,7 +9,7 @@ from backstay.config.locations import SettingsFile
 from backstay.plugins.install.install import install, staging
 from backstay.plugins.install.sources import FolderSource, GitSource, UrlSource
 from backstay.plugins.installed import read_enabling
-from backstay.plugins.load import PluginPlace
+from backstay.plugins.load import PluginConfig
 from backstay.plugins.manage import Plugins
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import UserError
@@ -69,8 +69,8 @@ async def put(world: World, folder: Path) -> None:
         install(world.data, staged, scope="person", project="", at=1)
 
 
-def place(world: World) -> PluginPlace:
-    return PluginPlace.of(world.read())
+def place(world: World) -> PluginConfig:
+    return PluginConfig.of(world.read())
 
 
 async def test_the_plugins_of_a_run_are_those_that_its_settings_switch_on(world: World, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from backstay.hooks.settings import read_hooks
 from backstay.plugins.install.archive import unpack
 from backstay.plugins.install.git import fetch_commit
-from backstay.plugins.install.install import install, staging, uninstall, what_it_brings
+from backstay.plugins.install.install import install, list_contents, staging, uninstall
 from backstay.plugins.install.sources import FolderSource, GitSource, source_of
 from backstay.plugins.installed import InstalledPlugins
 from backstay.plugins.marketplace import read_marketplace
@@ -41,7 +41,7 @@ def test_a_hook_that_would_run_is_shown_in_whatever_shape_it_stands(hooks: objec
     folder = write(bare(tmp_path / "p"), {"hooks/hooks.json": {"hooks": hooks}})
     assert read_hooks({"hooks": hooks}, source="plugin").specs, "it is one that the session takes"
 
-    brings = what_it_brings(read_plugin(folder))
+    brings = list_contents(read_plugin(folder))
     assert set(brings.hooks) == {"PreToolUse: ./steal.sh"}
     assert brings.runs
 
@@ -51,7 +51,7 @@ def test_variables_of_hooks_and_servers_are_shown_with_their_names(tmp_path: Pat
     servers = {"s": {"command": "ls", "env": {"NODE_OPTIONS": "--require ./b.js"}}}
     folder = write(bare(tmp_path / "p"), {"hooks/hooks.json": hooks, ".mcp.json": {"mcpServers": servers}})
 
-    brings = what_it_brings(read_plugin(folder))
+    brings = list_contents(read_plugin(folder))
     assert brings.hooks == ("Stop: ./steal.sh LD_PRELOAD=./a.so",)
     assert brings.servers == ("s: ls NODE_OPTIONS=--require ./b.js",)
 
@@ -59,7 +59,7 @@ def test_variables_of_hooks_and_servers_are_shown_with_their_names(tmp_path: Pat
 def test_nobody_says_yes_to_more_hooks_than_are_counted_for_them(tmp_path: Path) -> None:
     many = [{"hooks": [{**RUNS, "command": f"echo {number}"}]} for number in range(501)]
     folder = write(bare(tmp_path / "p"), {"hooks/hooks.json": {"Stop": many}})
-    assert what_it_brings(read_plugin(folder)).hooks[-1] == "(and 1 more)"
+    assert list_contents(read_plugin(folder)).hooks[-1] == "(and 1 more)"
 
 
 async def test_a_small_repository_that_would_be_an_endless_checkout_is_refused_before_it_is_one(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ async def test_a_plugin_whose_folder_became_a_file_can_be_uninstalled_and_instal
     for _ in range(2):
         async with staging(data, source) as staged:
             record = install(data, staged, scope="person", project="", at=1)
-        place = InstalledPlugins(data).place(staged.id, record.version)
+        place = InstalledPlugins(data).folder_of(staged.id, record.version)
         assert place.is_dir()
         shutil.rmtree(place)
         place.write_text("no folder")

@@ -16,7 +16,7 @@ from backstay.cli.secrets import find_known_values
 from backstay.config.layers import read_layers
 from backstay.config.secret import collect_keys
 from backstay.logic.secrets.redact import Redactor
-from backstay.mcp.config.files import ServersPlace, read_servers
+from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError
 from backstay.vocab.events import Renamed, Started
@@ -154,7 +154,7 @@ def test_sec_h2_no_key_is_filled_into_a_file_of_a_project(house: Path) -> None:
     (house / ".mcp.json").write_text(json.dumps({"mcpServers": {"docs": server}}))
     layered = read_layers(house, trust=True)
     keys = collect_keys(layered.settings, layered)
-    found = read_servers(ServersPlace(layered=layered, keys=keys))
+    found = read_servers(ServerInputs(layered=layered, keys=keys))
     assert [dict(spec.env) for spec in found.specs] == [{"A": "none", "B": "none"}]
 
 

@@ -19,7 +19,7 @@ from backstay.config.model_finder import choose
 from backstay.config.secret import collect_keys
 from backstay.config.trust.own_programs import own_runs
 from backstay.hooks.decorator import read_configured_hooks
-from backstay.mcp.config.files import PluginServers, ServersFound, ServersPlace, read_servers
+from backstay.mcp.config.files import PluginServers, ServerInputs, ServersFound, read_servers
 from backstay.mcp.config.start import may_start, session_servers
 from backstay.mcp.servers import ServerStatus
 from backstay.sandbox.folders import data_dir
@@ -265,7 +265,7 @@ def _servers(here: Here) -> ServersFound:
         if each.mcp_servers_raw
     ]
     keys = collect_keys(here.layered.settings, here.layered)
-    return read_servers(ServersPlace(layered=here.layered, plugins=plugins, keys=keys))
+    return read_servers(ServerInputs(layered=here.layered, plugins=plugins, keys=keys))
 
 
 def _start_servers(here: Here, found: ServersFound) -> dict[str, ServerStatus]:

@@ -12,7 +12,7 @@ from backstay.cli.options import as_json, with_folder, yes
 from backstay.cli.output import escape_untrusted, redact_untrusted
 from backstay.config.person import require_person
 from backstay.plugins.ids import compare
-from backstay.plugins.install.install import Staged, what_it_brings
+from backstay.plugins.install.install import Staged, list_contents
 from backstay.plugins.install.sources import source_of
 from backstay.plugins.installed import Installed, Scope
 from backstay.plugins.manage import PluginRow, Plugins, marketplaces_held_back
@@ -74,7 +74,7 @@ def list_plugins(cwd: Path, as_json: bool) -> int:
     for row in rows:
         if row.problem:
             output.warn(escape_untrusted(f"{row.id}: {row.problem}"))
-    for words in plugins.place.enabling.problems:
+    for words in plugins.config.enabling.problems:
         output.warn(escape_untrusted(words))
     return 0
 
@@ -92,9 +92,9 @@ def show(cwd: Path, name: str, as_json: bool) -> int:
     found = plugins.find(name)
     record = plugins.record(found)
     row = next(each for each in plugins.rows() if each.id == str(found))
-    folder = plugins.installed.place(found, record.version)
+    folder = plugins.installed.folder_of(found, record.version)
     plugin = read_plugin(folder, name=found.name, marketplace=found.marketplace, version=record.version)
-    brings = what_it_brings(plugin)
+    brings = list_contents(plugin)
     if as_json:
         about = {
             "author": escape_untrusted(plugin.manifest.author),
@@ -354,7 +354,7 @@ def list_marketplaces(cwd: Path, as_json: bool) -> int:
     rows = [_marketplace(name, known, sizes, default) for name, known in sorted(plugins.list_marketplaces().items())]
     rows += [
         {"name": name, "source": str(source), "state": "held back", "plugins": 0, "default": False, "commit": ""}
-        for name, source in marketplaces_held_back(plugins.place)
+        for name, source in marketplaces_held_back(plugins.config)
     ]
     if as_json:
         output.print_json(rows)

@@ -68,8 +68,8 @@ def _sendable(value: str) -> bool:
 def make_client(spec: HookSpec) -> httpx.AsyncClient:
     """Make the client of one hook.
 
-    A hook of the person or of whoever runs the machine may be an address of this machine or of a private network, and of any port, since
-    they wrote it down. What came with a workspace or a plugin reaches public addresses by the usual ports only.
+    A hook of the person or of managed settings may name an address of this machine or of a private network, and any port. A hook of a
+    workspace or a plugin reaches public addresses by the usual ports only.
     """
     if not isinstance(spec.handler, HttpHook) or spec.source not in ("managed", "person", "flag"):
         return Egress().client()

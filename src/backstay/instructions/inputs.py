@@ -111,5 +111,5 @@ def find_inputs(
 
 
 def denials_of(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the rules that deny files, or ask before: nobody can be asked for a note. A rule about a whole tool is left out."""
+    """Return the rules that deny files, or ask before, since no question is asked for a note. A rule about a whole tool is left out."""
     return tuple(replace(rule, decision="deny") for rule in rules if rule.decision != "allow" and rule.pattern)

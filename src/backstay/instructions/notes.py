@@ -215,7 +215,7 @@ def _folders(inputs: InstructionInputs, path: str) -> Iterator[Path]:
     known = set(map(os.path.realpath, inputs.walk))
     for depth in range(1, min(len(names), DEEPEST) + 1):
         folder = inputs.paths.root.joinpath(*names[:depth])
-        if os.path.lexists(folder / ".git"):  # another repository begins here, perhaps a stranger's
+        if os.path.lexists(folder / ".git"):  # another repository begins here, perhaps an untrusted one
             return
         if os.path.realpath(folder) not in known:
             yield folder

@@ -197,7 +197,7 @@ class Now(Protocol):
 def update_task_file(path: str | Path, status: str, note: str, clock: Now) -> str:
     """Set the status of a task and add a dated line under "Progress"; return the new text.
 
-    The file is replaced in one step and keeps its mode and its line ends; whoever changes it through this function at the same time waits.
+    The file is replaced in one step and keeps its mode and its line ends; another call of this function at the same time waits.
     Raise `UserError` when it is not a plain text file, cannot be written, or `status` cannot be one.
     """
     path = Path(path)
@@ -207,7 +207,7 @@ def update_task_file(path: str | Path, status: str, note: str, clock: Now) -> st
         with _lock_file(path) as (content, mode):
             text = content.decode("utf-8")
             changed = update(text, status, note, iso(clock.now())[:10])
-            replace_file(path, changed.encode(), mode=mode)  # whoever could read it still can
+            replace_file(path, changed.encode(), mode=mode)  # the same users can read it
     except UnicodeDecodeError as exc:
         line = exc.object[: exc.start].count(b"\n") + 1
         raise UserError(f"{path}:{line}: This is not UTF-8 text, so it is not changed.") from exc
@@ -288,7 +288,7 @@ def _lock_file(path: Path) -> Iterator[tuple[bytes, int]]:
             fcntl.flock(handle, fcntl.LOCK_EX)
             now = os.stat(path, follow_symlinks=False)
             if (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino):
-                continue  # somebody replaced it while we waited: theirs is the one to change
+                continue  # it was replaced while we waited: change the new one
             with open(os.dup(handle), "rb") as file:
                 yield file.read(LARGEST + 1), stat.S_IMODE(found.st_mode)
             return

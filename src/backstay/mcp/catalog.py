@@ -48,8 +48,7 @@ def read_schema(said: object) -> dict[str, object]:
 def why_unfit(args: Mapping[str, object], schema: Mapping[str, object]) -> str:
     """Return why arguments cannot fit; empty when they may.
 
-    Only names and plain types are looked at: a schema of a stranger can take for ever to work through, and the server
-    looks at everything again.
+    Only names and plain types are checked: a hostile schema can take for ever to work through, and the server checks everything again.
     """
     properties = schema.get("properties")
     known = properties if isinstance(properties, Mapping) else {}
@@ -191,7 +190,7 @@ class Lists(Struct, frozen=True, kw_only=True):
 
 
 def read_offer(server: str, part: str, lists: Lists, *, vouched: bool) -> Offer:
-    """Read the lists of `server`, whose part of names is `part`. Hints of a server that nobody vouched for mean nothing."""
+    """Read the lists of `server`, whose part of names is `part`. Hints count only if the server is `vouched`."""
     problems = list(lists.problems)
     return Offer(
         tools=tuple(_read_tools(part, lists.tools or (), problems, vouched=vouched)),

@@ -97,7 +97,7 @@ class Link:
         """Return the raw result of a request. Raise `MCPError`, or another of `FAILURES`.
 
         A cancelled wait tells the server so. The client's own reading of results is passed over where that can be: it
-        gives up a whole list for one bad entry, and works through schemas that a stranger wrote.
+        gives up a whole list for one bad entry, and works through untrusted schemas.
         """
         if self._session.initialize_result is None:
             answer: dict[str, Any] = await self._session.send_request(request, _ANYTHING, seconds, None, on_progress)

@@ -95,7 +95,7 @@ class Connection:
                 self._link = None
                 self._set_status(Status(state="failed", why=self._redact(fault)))
         finally:
-            if self._status.state in ("starting", "connected"):  # it was cancelled: nobody is to wait for more of it
+            if self._status.state in ("starting", "connected"):  # it was cancelled: nothing must wait for it any more
                 self._set_status(Status(state="closed"))
 
     async def _run(self) -> None:
@@ -232,7 +232,7 @@ class Connection:
                     await self._enter(link, lists, attempts)
                     try:
                         await self._stay(link)
-                    finally:  # whoever wants to call now waits for the next life
+                    finally:  # a call that comes now waits for the next connection
                         self._set_status(Status(state="starting", why="its connection broke", attempts=attempts))
                     scope.deadline = anyio.current_time() + CLOSE_S
                 why = "it ended"

@@ -1,6 +1,6 @@
 """Turn the answers of servers into tool outputs: text, pictures, sounds, and a note for each part that cannot be passed on.
 
-Everything here is a stranger's: nothing of it is believed, all of it is bounded, and nonsense becomes a failed result.
+Everything here is untrusted: all of it is bounded, and nonsense becomes a failed result.
 """
 
 import base64

@@ -89,7 +89,7 @@ _RUN: Final = re.compile(r"_{2,}")
 def server_names(servers: Iterable[str], first: Collection[str] = ()) -> dict[str, str]:
     """Return the part of tool names that stands for each server. Names that need no change go before all others.
 
-    `first` are those that the person wrote down: nobody else takes a name that is theirs, and with it what rules allow them.
+    `first` are those that the person configured: no other server takes their names, and with a name what rules allow it.
     """
     return _make_distinct(servers, _plain_server, LONGEST_SERVER, first)
 

@@ -1,7 +1,7 @@
 """The transport to a server that is a program: messages are lines on its input and output.
 
 The official client has such a transport too. This one starts programs the way Backstay does, bounds what it reads, keeps the complaints
-for the error message, and answers for a server whose reply is no message, so that nobody waits for it.
+for the error message, and answers for a server whose reply is no message, so that the request does not wait for ever.
 """
 
 import contextlib
@@ -107,7 +107,7 @@ class _Pipes:
                     await _put(self._stdin, text.encode("utf-8", "replace") + b"\n")
                     self._asked -= isinstance(each.message, JSONRPCResponse | JSONRPCError)
         except OSError:
-            await self._arrived.aclose()  # it may live on, but nobody can talk to it any more
+            await self._arrived.aclose()  # it may live on, but cannot be reached any more
         finally:
             self.flushed.set()
 

@@ -54,7 +54,7 @@ def memory_command(
 ) -> MemoryAnswer:
     """Answer `/memory ARGS`. May block on files; the caller writes the answer's events into the session's log.
 
-    Where a session's program runs this, whoever asks counts as that session's model or hook.
+    In a program of a session, the person's request counts as one of that session's model or hook.
     """
     by = who_runs() if by == "user" else by
     name, _, rest = args.strip().partition(" ")

@@ -1,7 +1,7 @@
 """Memories and proposals. A memory is a line of a file: `- [2026-11-16] (project/build) Use pnpm. <!-- mem_... by=user -->`.
 
 The line is for people; the comment at its end says where the memory comes from and can be read back. A text never has a line end or a
-comment of its own, so nobody can write a second line or another origin with it.
+comment of its own, so it cannot forge a second line or another origin. Proposals wait in `pending.json` until the person decides.
 """
 
 import hashlib

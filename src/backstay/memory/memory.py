@@ -1,6 +1,6 @@
 """The memory of a project: an index, a file for each topic, and the proposals that wait for the person.
 
-Only the person saves. Whoever else adds something only proposes it; a person approves or rejects, and nobody else can. Nothing is
+Only the person saves. A model or program only proposes; only the person approves or rejects. Nothing is
 captured or looked up by itself: every change and every use is asked for and gives an event.
 """
 

@@ -56,7 +56,7 @@ class InstalledPlugins:
         """Return everything that is installed. Raise `UserError` when the file cannot be trusted."""
         return {PluginId.parse(name): records for name, records in self._book.read().plugins.items()}
 
-    def place(self, plugin: PluginId, version: str) -> Path:
+    def folder_of(self, plugin: PluginId, version: str) -> Path:
         """Return the folder of a plugin's files, there or not."""
         folder = (
             self.folder / "cache" / check_name(plugin.marketplace, "marketplace") / check_name(plugin.name, "plugin")

@@ -116,7 +116,7 @@ def _load(plugin: PluginId, records: Collection[Installed], book: InstalledPlugi
         raise UserError(
             f"it is installed for another project only. `backstay plugins install {plugin}` installs it here."
         )
-    folder = book.place(plugin, record.version)
+    folder = book.folder_of(plugin, record.version)
     mend = f"`backstay plugins install {plugin}` installs it again."
     if not folder.is_dir():
         raise UserError(f"its folder {str(folder)!r} is gone. {mend}")
@@ -132,7 +132,7 @@ def _load(plugin: PluginId, records: Collection[Installed], book: InstalledPlugi
     return found
 
 
-class PluginPlace(Struct, frozen=True, kw_only=True):
+class PluginConfig(Struct, frozen=True, kw_only=True):
     """The folders and settings of plugins for one project."""
 
     paths: ProjectPaths
@@ -140,7 +140,7 @@ class PluginPlace(Struct, frozen=True, kw_only=True):
     trusted: bool
 
     @classmethod
-    def of(cls, layered: Layered) -> "PluginPlace":
+    def of(cls, layered: Layered) -> "PluginConfig":
         """Return the place of a run whose settings were read already."""
         return cls(paths=layered.paths, enabling=read_enabling(layered.files), trusted=layered.trust.trusted)
 

@@ -16,7 +16,7 @@ from backstay.plugins.install.fetch import Reach
 from backstay.plugins.install.install import Staged, install, staging, uninstall
 from backstay.plugins.install.sources import ARCHIVES, Source, source_of
 from backstay.plugins.installed import ENABLED, Installed, InstalledPlugins, Scope, find_installed
-from backstay.plugins.load import PluginPlace, applicable, load_plugins
+from backstay.plugins.load import PluginConfig, applicable, load_plugins
 from backstay.plugins.marketplace import KnownMarketplace, KnownMarketplaces, Marketplace, MarketplaceEntry, merge_known
 from backstay.ports import Clock
 from backstay.vocab.errors import UserError
@@ -49,23 +49,23 @@ class Plugins:
         self._clock = clock
         self._environment = environment
         self._layered = read_layers(self._cwd, environment=environment)
-        self.place = PluginPlace.of(self._layered)
-        self.marketplaces = KnownMarketplaces(self.place.paths.data)
-        self.installed = InstalledPlugins(self.place.paths.data)
+        self.config = PluginConfig.of(self._layered)
+        self.marketplaces = KnownMarketplaces(self.config.paths.data)
+        self.installed = InstalledPlugins(self.config.paths.data)
 
     def rows(self) -> tuple[PluginRow, ...]:
         """Return every plugin that is installed or switched on, with its state here."""
         installed = self.installed.read()
         rows = [self._row(plugin, records) for plugin, records in installed.items()]
-        wanted = self.place.enabling.counts(trusted=self.place.trusted)
-        held = () if self.place.trusted else tuple(self.place.enabling.of_project)
+        wanted = self.config.enabling.counts(trusted=self.config.trusted)
+        held = () if self.config.trusted else tuple(self.config.enabling.of_project)
         for name in dict.fromkeys((*wanted, *held)):
             try:
                 find_installed(installed, name)
             except UserError as exc:
                 if wanted.get(name):
                     rows.append(PluginRow(id=name, state="not installed", problem=str(exc)))
-                elif name in held and self.place.enabling.of_project[name]:
+                elif name in held and self.config.enabling.of_project[name]:
                     rows.append(PluginRow(id=name, state="held back", problem="This workspace is not trusted."))
         return tuple(sorted(rows, key=lambda row: row.id))
 
@@ -75,10 +75,10 @@ class Plugins:
         if _is_name(text):
             entry, known = await self._entry(text)
             reach = Reach.of_marketplace(known.source)
-            async with staging(self.place.paths.data, entry.source, entry=entry, reach=reach) as staged:
+            async with staging(self.config.paths.data, entry.source, entry=entry, reach=reach) as staged:
                 yield staged
         else:
-            async with staging(self.place.paths.data, source_of(text, self._cwd)) as staged:
+            async with staging(self.config.paths.data, source_of(text, self._cwd)) as staged:
                 yield staged
 
     @asynccontextmanager
@@ -90,7 +90,7 @@ class Plugins:
                 yield staged
             return
         record = self.record(plugin)
-        async with staging(self.place.paths.data, record.source) as staged:
+        async with staging(self.config.paths.data, record.source) as staged:
             if staged.id != plugin:
                 raise UserError(
                     f"{record.source} is now called {staged.id.name!r}. Uninstall {str(plugin)!r}, then install that."
@@ -100,21 +100,21 @@ class Plugins:
     def here(self) -> Iterator[tuple[PluginId, Installed]]:
         """Yield the plugins installed for the person or for this project."""
         for plugin, records in self.installed.read().items():
-            found = applicable(records, str(self.place.paths.root))
+            found = applicable(records, str(self.config.paths.root))
             if found is not None:
                 yield plugin, found
 
     def record(self, plugin: PluginId) -> Installed:
         """Return the record of a plugin installed here. Raise `UserError` when there is none."""
-        found = applicable(self.installed.read().get(plugin, ()), str(self.place.paths.root))
+        found = applicable(self.installed.read().get(plugin, ()), str(self.config.paths.root))
         if found is None:
             raise UserError(f"The plugin {str(plugin)!r} is not installed here.")
         return found
 
     def install(self, staged: Staged, scope: Scope, *, switch_on: bool = True) -> Installed:
         """Install a staged plugin and switch it on, unless it is to stay as it is."""
-        project = str(self.place.paths.root)
-        record = install(self.place.paths.data, staged, scope=scope, project=project, at=self._clock.now())
+        project = str(self.config.paths.root)
+        record = install(self.config.paths.data, staged, scope=scope, project=project, at=self._clock.now())
         if switch_on:
             self.switch(str(staged.id), True, scope)
         return record
@@ -122,25 +122,25 @@ class Plugins:
     def uninstall(self, text: str, scope: Scope) -> PluginId:
         """Remove a plugin of one scope, and its entry in that scope's settings. Raise `UserError` when it is not installed there."""
         plugin = find_installed(self.installed.read(), text)
-        if not uninstall(self.place.paths.data, plugin, scope=scope, project=str(self.place.paths.root)):
+        if not uninstall(self.config.paths.data, plugin, scope=scope, project=str(self.config.paths.root)):
             raise UserError(f"The plugin {str(plugin)!r} is not installed for this {scope}. Say --scope.")
         self.switch(str(plugin), None, scope)
         return plugin
 
     def switch(self, plugin: str, on: bool | None, scope: Scope) -> Path:
         """Write into the settings of a scope that a plugin is on or off; None removes the entry. Return the file."""
-        path = self.place.paths.config / "settings.json" if scope == "person" else self.place.paths.root / SETTINGS
-        root, keys = None if scope == "person" else self.place.paths.root, (ENABLED, plugin)
+        path = self.config.paths.config / "settings.json" if scope == "person" else self.config.paths.root / SETTINGS
+        root, keys = None if scope == "person" else self.config.paths.root, (ENABLED, plugin)
         if on is None:
-            changed = remove_setting(path, keys, data=self.place.paths.data, root=root)
+            changed = remove_setting(path, keys, data=self.config.paths.data, root=root)
         else:
-            changed = change_setting(path, keys, on, data=self.place.paths.data, root=root)
+            changed = change_setting(path, keys, on, data=self.config.paths.data, root=root)
         if changed and scope == "project":
             now = read_layers(self._cwd, environment=self._environment)
-            book = TrustStore(self.place.paths.data)
+            book = TrustStore(self.config.paths.data)
             book.renew(self._layered.trust, now.trust.survey, only=SETTINGS, at=self._clock.now())
         self._layered = read_layers(self._cwd, environment=self._environment)
-        self.place = PluginPlace.of(self._layered)
+        self.config = PluginConfig.of(self._layered)
         return path
 
     def find(self, text: str) -> PluginId:
@@ -149,7 +149,7 @@ class Plugins:
 
     def list_marketplaces(self) -> dict[str, KnownMarketplace]:
         """Return the known marketplaces: stored ones, and those of settings that count."""
-        return merge_known(self.marketplaces, self.place.marketplaces())
+        return merge_known(self.marketplaces, self.config.marketplaces())
 
     async def _entry(self, text: str) -> tuple[MarketplaceEntry, KnownMarketplace]:
         name, _, wanted = text.partition("@")
@@ -173,7 +173,7 @@ class Plugins:
     async def _fetch_list(self, name: str) -> Marketplace:
         """Return the list of a marketplace, fetched when it is not here yet."""
         known = self.list_marketplaces().get(name)
-        if known is None and name in self.place.enabling.project_marketplaces:
+        if known is None and name in self.config.enabling.project_marketplaces:
             raise UserError(
                 f"The marketplace {name!r} comes with this workspace, which is not trusted. See `backstay trust`."
             )
@@ -188,13 +188,13 @@ class Plugins:
         )
 
     def _row(self, plugin: PluginId, records: tuple[Installed, ...]) -> PluginRow:
-        record = applicable(records, str(self.place.paths.root))
+        record = applicable(records, str(self.config.paths.root))
         if record is None:
             others = ", ".join(sorted(each.project for each in records))
             return PluginRow(
                 id=str(plugin), state="off", scope="project", problem=f"It is installed for {others} only."
             )
-        wanted = self.place.enabling.counts(trusted=self.place.trusted)
+        wanted = self.config.enabling.counts(trusted=self.config.trusted)
         names = (str(plugin), plugin.name)
         on = any(wanted.get(name) for name in names) and all(wanted.get(name, True) for name in names)
         state, about, problems = self._outcome(plugin, on)
@@ -215,20 +215,20 @@ class Plugins:
         loaded = load_plugins(
             {str(plugin): True},
             self.list_marketplaces().keys(),
-            self.place.paths.data,
+            self.config.paths.data,
             True,
-            project=str(self.place.paths.root),
+            project=str(self.config.paths.root),
         )
         about = next((each.manifest.description for each in loaded.plugins), "")
         if on:
             return ("on" if loaded.plugins else "not loaded"), about, loaded.problems
-        held = not self.place.trusted and any(
-            self.place.enabling.of_project.get(name) for name in (str(plugin), plugin.name)
+        held = not self.config.trusted and any(
+            self.config.enabling.of_project.get(name) for name in (str(plugin), plugin.name)
         )
         return ("held back" if held else "off"), about, ()
 
 
-def marketplaces_held_back(place: PluginPlace) -> Iterator[tuple[str, Source]]:
+def marketplaces_held_back(place: PluginConfig) -> Iterator[tuple[str, Source]]:
     """Yield the marketplaces of an untrusted workspace, which do not count."""
     if not place.trusted:
         yield from place.enabling.project_marketplaces.items()

@@ -275,7 +275,7 @@ class KnownMarketplaces:
             raise UserError(
                 f"The marketplace {name!r} was not fetched yet. `backstay plugins marketplace update {name}` does it."
             )
-        return read_marketplace(self.place(name, known), name=name, local=isinstance(known.source, FolderSource))
+        return read_marketplace(self.folder_of(name, known), name=name, local=isinstance(known.source, FolderSource))
 
     def read_all(self) -> tuple[tuple[Marketplace, ...], tuple[str, ...]]:
         """Return the lists that are here, and their problems."""
@@ -300,7 +300,7 @@ class KnownMarketplaces:
             remove_tree(self.folder / "marketplaces" / check_name(name, "marketplace"))
         return known is not None
 
-    def place(self, name: str, known: KnownMarketplace) -> Path:
+    def folder_of(self, name: str, known: KnownMarketplace) -> Path:
         """Return the folder of a marketplace's list, there or not."""
         if isinstance(known.source, FolderSource):
             return Path(known.source.path)
@@ -355,7 +355,7 @@ class KnownMarketplaces:
     def _keep(self, name: str, known: KnownMarketplace, folder: Path, default: bool) -> None:
         with self._book.changing() as book:
             if not isinstance(known.source, FolderSource):
-                swap_in(folder, self.place(name, known))
+                swap_in(folder, self.folder_of(name, known))
             book.marketplaces[name] = known
             if default:
                 book.default = name

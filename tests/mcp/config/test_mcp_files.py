@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.mcp.config.files import PluginServers, ServersFound, ServersPlace, read_servers
+from backstay.mcp.config.files import PluginServers, ServerInputs, ServersFound, read_servers
 from tests.config.world import World
 
 ONE = {"command": "one", "args": ["--flag"]}
@@ -28,7 +28,7 @@ def read(
 ) -> ServersFound:
     layered = world.read(trust=trust)
     known = {**world.environment, **(environment or {})}
-    place = ServersPlace(layered=layered, given=given, plugins=plugins, environment=known, only_given=only_given)
+    place = ServerInputs(layered=layered, given=given, plugins=plugins, environment=known, only_given=only_given)
     return read_servers(place)
 
 
@@ -300,7 +300,7 @@ def test_a_file_that_changed_after_it_was_judged_is_not_used(world: World) -> No
     layered = world.read(trust=True)
     mcp_json(world, a={"command": "evil"})
 
-    found = read_servers(ServersPlace(layered=layered, environment=world.environment))
+    found = read_servers(ServerInputs(layered=layered, environment=world.environment))
 
     assert found.specs == ()
     assert found.problems == (f"{path}:1: The file was changed while it was read; none of it is used. Start again.",)
@@ -385,7 +385,7 @@ def test_without_settings_nothing_is_read_but_what_is_given(world: World) -> Non
     world.write(world.config, {"mcpServers": {"b": ONE}})
     layered = world.read(bare=True, trust=True)
 
-    found = read_servers(ServersPlace(layered=layered, given=['{"mcpServers": {"c": {"command": "c"}}}']))
+    found = read_servers(ServerInputs(layered=layered, given=['{"mcpServers": {"c": {"command": "c"}}}']))
 
     assert list(named(found)) == ["c"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstay.config.trust.own_programs import own_runs
-from backstay.mcp.config.files import ServersPlace, read_servers
+from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.mcp.config.start import JudgedPrograms, may_start
 from tests.config.world import World
 
@@ -39,7 +39,7 @@ async def test_a_server_is_not_started_again_with_another_script(tmp_path: Path,
     layered = world.read()
     own = own_runs(layered.trust, str(world.project))
     assert own is not None
-    specs, notes = may_start(read_servers(ServersPlace(layered=layered)).specs, layered.trust.held_hooks, own)
+    specs, notes = may_start(read_servers(ServerInputs(layered=layered)).specs, layered.trust.held_hooks, own)
     noted = Starting()
     programs = JudgedPrograms(noted, specs, own)
 

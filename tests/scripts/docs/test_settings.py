@@ -11,7 +11,7 @@ from backstay.config.key_table import KEYS, KNOWN_ELSEWHERE, Key, find_key, kind
 from backstay.config.layers import read_layers
 from backstay.config.settings import ChatSettings, MemorySettings, TaskContext
 from backstay.hooks.decorator import read_configured_hooks
-from backstay.mcp.config.files import ServersPlace, read_servers
+from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.providers.catalog import ModelOverride
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Prices
@@ -107,7 +107,7 @@ def test_every_key_of_the_table_is_read(tmp_path: Path, key: Key) -> None:
 
     try:
         found = read_layers(tmp_path, environment=environment, managed=path)
-        servers = read_servers(ServersPlace(layered=found, environment=environment))
+        servers = read_servers(ServerInputs(layered=found, environment=environment))
         said = " ".join((*found.warnings, *read_configured_hooks(found).warnings, *servers.problems))
     except UserError as exc:
         said = str(exc)

@@ -38,7 +38,7 @@ class PluginServers(Struct, frozen=True, kw_only=True):
     servers: Mapping[str, object]
 
 
-class ServersPlace(Struct, frozen=True, kw_only=True):
+class ServerInputs(Struct, frozen=True, kw_only=True):
     """The places that servers are read from."""
 
     layered: Layered
@@ -89,7 +89,7 @@ def read_given(given: str | Path) -> JsonText:
     return _inline(str(given)) if inline else JsonText.read(Path(given).expanduser())
 
 
-def read_servers(place: ServersPlace) -> ServersFound:
+def read_servers(place: ServerInputs) -> ServersFound:
     """Read every file that names servers. Errors in a file become problems."""
     return _Reader(place).all()
 
@@ -97,7 +97,7 @@ def read_servers(place: ServersPlace) -> ServersFound:
 class _Reader:
     """Reads all files once."""
 
-    def __init__(self, place: ServersPlace) -> None:
+    def __init__(self, place: ServerInputs) -> None:
         self._place = place
         self._problems: list[str] = []
         self._warnings: list[str] = []

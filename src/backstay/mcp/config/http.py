@@ -1,6 +1,6 @@
-"""HTTP clients of MCP servers, guarded: the guard uses one HTTP package, the official MCP client another.
+"""Guarded HTTP clients of MCP servers.
 
-The guard speaks one HTTP package and the official client of MCP another, so requests are carried over and answers back.
+The guard uses one HTTP package and the official MCP client another, so requests and responses are carried over.
 """
 
 from collections.abc import AsyncIterator

@@ -112,7 +112,7 @@ class ServerPrograms:
         with anyio.move_on_after(GRACE_S):
             await wait_for(process)
         if process.poll() is not None:
-            await end_run(run)  # the group's number may be a stranger's by now
+            await end_run(run)  # the group's number may be another's by now
             return
         await end_group(process.pid, run)
         with anyio.move_on_after(KILL_S):
@@ -192,7 +192,7 @@ class PinStore:
     """The approved tools of each server, by the server's identity."""
 
     def __init__(self, data: Path) -> None:
-        # a program of a session may add to it: what a new server offers when it is first seen is approved by whoever wrote it down
+        # a program of a session may add to it: configuring a server approves what it offers when it is first seen
         self._book = Book(data / "pins.json", dict[str, dict[str, str]], "approve your servers")
 
     def drift(self, server: str, tools: Sequence[ToolSpec]) -> Drift:

@@ -28,7 +28,7 @@ _MOST: Final = 500
 _DEEPEST: Final = 4
 
 
-class Brings(msgspec.Struct, frozen=True, kw_only=True):
+class PluginContents(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a plugin, each as a line."""
 
     hooks: tuple[str, ...] = ()
@@ -50,10 +50,10 @@ class Brings(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.hooks or self.servers)
 
 
-def what_it_brings(plugin: Plugin) -> Brings:
+def list_contents(plugin: Plugin) -> PluginContents:
     """List what a plugin brings. Nothing of it runs."""
     top = f"{plugin.folder}{os.sep}"
-    return Brings(
+    return PluginContents(
         hooks=_some(words for section in plugin.hooks_raw for words, _ in hook_words(section)),
         servers=_some(words for words, _ in server_words(plugin.mcp_servers_raw, hide=False)),
         commands=tuple(replace_surrogates(f"/{plugin.name}:{name}") for name in _names(plugin.commands_dirs)),
@@ -111,7 +111,7 @@ class Staged(Struct, frozen=True, kw_only=True):
     source: Source
     commit: str
     plugin: Plugin
-    brings: Brings
+    brings: PluginContents
     """What it would run or add: to be shown before the person agrees."""
 
 
@@ -146,7 +146,7 @@ def install(data: Path, staged: Staged, *, scope: Scope, project: str, at: int) 
     try:
         with alone(book.folder / "change"):
             before = book.read().get(staged.id, ())
-            _put(staged.plugin.folder, book.place(staged.id, staged.version))
+            _put(staged.plugin.folder, book.folder_of(staged.id, staged.version))
             book.add(staged.id, record)
             _sweep(book, staged.id, {each.version for each in before})
     except OSError as exc:
@@ -182,7 +182,7 @@ def _sweep(book: InstalledPlugins, plugin: PluginId, versions: set[str]) -> None
     """Remove the versions that no record uses."""
     kept = {each.version for each in book.read().get(plugin, ())}
     for version in versions - kept:
-        remove_tree(book.place(plugin, version))
+        remove_tree(book.folder_of(plugin, version))
 
 
 def _stage(fetched: Fetched, tree: Path, source: Source, entry: MarketplaceEntry | None) -> Staged:
@@ -206,7 +206,7 @@ def _stage(fetched: Fetched, tree: Path, source: Source, entry: MarketplaceEntry
         source=source,
         commit=fetched.commit,
         plugin=plugin,
-        brings=what_it_brings(plugin),
+        brings=list_contents(plugin),
     )
 
 

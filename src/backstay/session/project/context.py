@@ -306,7 +306,7 @@ async def _servers(
     options: ResolvedOptions, around: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """The MCP servers, connected as far as they answer."""
-    from backstay.mcp.config.files import PluginServers, ServersPlace, read_servers  # noqa: PLC0415 - few have servers
+    from backstay.mcp.config.files import PluginServers, ServerInputs, read_servers  # noqa: PLC0415 - few have servers
     from backstay.mcp.config.start import JudgedPrograms, may_start  # noqa: PLC0415 - likewise
 
     plugins = [
@@ -314,7 +314,7 @@ async def _servers(
         for each in around.plugins.plugins
         if each.mcp_servers_raw
     ]
-    place = ServersPlace(
+    place = ServerInputs(
         layered=options.resolved.layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.resolved.keys
     )
     found = await anyio.to_thread.run_sync(read_servers, place)

@@ -121,9 +121,9 @@ def _plugins(layered: Layered) -> "Loaded | NoPlugins":
     said = [file.text.content for file in layered.files if file.text is not None]
     if not any(words in content for content in said for words in _ABOUT_PLUGINS):
         return NoPlugins()
-    from backstay.plugins.load import PluginPlace  # noqa: PLC0415 - only for those who have plugins
+    from backstay.plugins.load import PluginConfig  # noqa: PLC0415 - only for those who have plugins
 
-    return PluginPlace.of(layered).load()
+    return PluginConfig.of(layered).load()
 
 
 def _folders(plugin: "Plugin") -> PluginFolders:
