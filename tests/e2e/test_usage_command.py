@@ -10,7 +10,7 @@ import click
 import pytest
 from rich.cells import cell_len
 
-from backstay.cli.usage import starting
+from backstay.cli.usage import start_of
 from backstay.stores.open import open_store
 from backstay.stores.owners import this_process
 from backstay.system.machine import SystemClock
@@ -183,11 +183,11 @@ def test_a_time_that_means_nothing_is_refused(door: Door, since: str) -> None:
 def test_times_are_reckoned_from_now_or_from_the_beginning_of_a_day() -> None:
     now = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
-    assert starting("all", now) == 0
-    assert starting("2d", now) == int(datetime(2026, 3, 8, 12, tzinfo=UTC).timestamp()) * 1_000_000
-    assert starting("2026-03-01", now) == int(datetime(2026, 3, 1).astimezone().timestamp()) * 1_000_000
+    assert start_of("all", now) == 0
+    assert start_of("2d", now) == int(datetime(2026, 3, 8, 12, tzinfo=UTC).timestamp()) * 1_000_000
+    assert start_of("2026-03-01", now) == int(datetime(2026, 3, 1).astimezone().timestamp()) * 1_000_000
     with pytest.raises(click.UsageError):
-        starting("soon", now)
+        start_of("soon", now)
 
 
 def test_prices_of_ones_own_are_used(door: Door) -> None:

@@ -1,18 +1,21 @@
 """`backstay usage`: what models used and cost, by day, model and project."""
 
-import functools
+import io
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-import anyio
 import click
 from msgspec import Struct, field
-from rich.cells import cell_len, set_cell_size
+from rich.bar import Bar
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from backstay.cli import output
 from backstay.cli.options import StoreLocation, as_json, with_location
@@ -35,9 +38,9 @@ PAGE: Final = 2_000
 """Events that are read at a time."""
 _AGO: Final = re.compile(r"(\d{1,9})([hdw])")
 _HOURS: Final = {"h": 1, "d": 24, "w": 168}
-_TOLD_EVERY_S: Final = 2.0
-_NAMED: Final = 3
-"""Models without a price that a person is told the names of."""
+_PRINT_EVERY_S: Final = 2.0
+_MAX_NAMES: Final = 3
+"""Models without a price that are named to a person."""
 
 
 @click.command("usage")
@@ -47,14 +50,24 @@ _NAMED: Final = 3
 @click.option("--by", type=click.Choice(("day", "model", "project")), help="Only this one; all three when left out.")
 @as_json
 @with_location
-def command(location: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
+async def command(location: StoreLocation, since: str, by: "By | None", as_json: bool) -> int:
     """Show the tokens that models used, and what they cost, with a chart."""
-    code: int = anyio.run(functools.partial(_usage, location, **given))
-    return code
+    start = start_of(since, datetime.now(UTC))
+    models = load_settings().models
+    async with location.open() as store:
+        found = await _gather(store, start, models)
+    groups = GROUPS if by is None else (by,)
+    if as_json:
+        output.print_json(_as_json(found, groups, start))
+        return 0
+    _print(found.ledger, groups, since)
+    for problem in found.problems:
+        output.warn(problem)
+    return 0
 
 
-def starting(since: str, now: datetime) -> int:
-    """The microseconds since 1970 that `since` means; 0 for all. Raise `click.UsageError` for what means nothing."""
+def start_of(since: str, now: datetime) -> int:
+    """Return the microseconds since 1970 that `since` means; 0 for all. Raise `click.UsageError` for a text without a meaning."""
     if since == "all":
         return 0
     if ago := _AGO.fullmatch(since):
@@ -69,21 +82,6 @@ def starting(since: str, now: datetime) -> int:
     return max(0, int((day - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)))
 
 
-async def _usage(location: StoreLocation, *, since: str, by: "By | None", as_json: bool) -> int:
-    start = starting(since, datetime.now(UTC))
-    models = load_settings().models
-    async with location.open() as store:
-        found = await _gather(store, start, models)
-    groups = GROUPS if by is None else (by,)
-    if as_json:
-        output.print_json(_as_json(found, groups, start))
-        return 0
-    _show(found.ledger, groups, since)
-    for problem in found.problems:
-        output.warn(problem)
-    return 0
-
-
 class _Found(Struct):
     ledger: "Ledger"
     sessions: int = 0
@@ -91,13 +89,13 @@ class _Found(Struct):
 
 
 async def _gather(store: EventStore, start: int, models: "Overrides") -> _Found:
-    """What sessions used since `start`. A fork comes after what it was copied from, so that the copy is not counted again."""
+    """Add up what sessions used since `start`. A fork comes after its origin, so that what it copied is not counted again."""
     metas = [meta for meta in await store.list(SessionQuery(include_children=True)) if meta.updated >= start]
     metas.sort(key=lambda meta: (bool(meta.origin), meta.created, meta.id))
     seen: set[str] | None = set() if any(meta.origin for meta in metas) else None
     found, progress = _Found(Ledger()), _Progress(len(metas))
     for number, meta in enumerate(metas):
-        progress.tell(number)
+        progress.show(number)
         try:
             spent = await _of_session(store, meta, start, models, seen)
         except BackstayError as exc:
@@ -132,7 +130,7 @@ def _calls(
     models: "Overrides",
     seen: set[str] | None,
 ) -> "Iterable[CallUsage]":
-    """The model calls among `records`. What children spent is in their own logs."""
+    """Yield the model calls among `records`. The calls of subagents are in their own logs."""
     for record in records:
         event = record.event
         if isinstance(event, ModelAsked):
@@ -145,7 +143,7 @@ def _calls(
             seen.add(record.id)
         own = "" if isinstance(event, ModelFailed) else event.model
         model = asked.get(record.cause) or own or meta.model
-        recorded = None if provider_of(model) == "scripted" else event.cost  # nobody pays for a script
+        recorded = None if provider_of(model) == "scripted" else event.cost  # a script costs nothing
         price = cost(event.usage, facts_of(model, models).prices) if recorded is None else recorded
         yield CallUsage(
             keys={"day": _day(record.at), "model": model, "project": meta.project or meta.cwd},
@@ -171,62 +169,85 @@ def _as_json(found: _Found, groups: "Iterable[By]", start: int) -> dict[str, obj
     }
 
 
-def _show(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
+def _print(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
     total = ledger.total
     if not total.calls:
         when = "" if since == "all" else f" since {since}" if "-" in since else f" in the last {since}"
         output.print_line(f"No model was asked{when}." + ("" if since == "all" else " --since all looks further back."))
         return
-    width = max(40, shutil.get_terminal_size((100, 24)).columns)
     for by in groups:
-        _print(chart(ledger, by, width, blocks=_draws_blocks(), clean=output.escape_line))
-        output.print_line("")
+        _print_chart(ledger, by)
     tokens = f"{total.usage.input:,} tokens in ({total.usage.cache_read:,} from a cache), {total.usage.output:,} out"
-    output.print_line(f"Total: {total.calls:,} calls, {tokens}, {total.price}. Bars show {bar_measure(ledger)}.")
+    shows = "cost" if ledger.has_costs else "tokens"
+    output.print_line(f"Total: {total.calls:,} calls, {tokens}, {total.price}. Bars show {shows}.")
     if total.computed or total.usage.estimated:
-        output.print_line("~ estimated, or reckoned from the prices of today's catalog.")
+        output.print_line("~ estimated, or computed from the prices of today's catalog.")
     if unpriced := ledger.unpriced_models():
-        named = ", ".join(map(output.escape_line, unpriced[:_NAMED]))
-        more = f" and {len(unpriced) - _NAMED} more" if len(unpriced) > _NAMED else ""
-        output.print_line(f"No price is known for {named}{more}: not in the cost.")
+        names = ", ".join(map(output.escape_line, unpriced[:_MAX_NAMES]))
+        more = f" and {len(unpriced) - _MAX_NAMES} more" if len(unpriced) > _MAX_NAMES else ""
+        output.print_line(f"No price is known for {names}{more}: not in the cost.")
 
 
-def _print(lines: "list[ChartLine]") -> None:
-    if not sys.stdout.isatty():
-        for line in lines:
-            output.print_line(f"{line.columns}  {line.bar}".rstrip())
+def _print_chart(ledger: "Ledger", by: "By") -> None:
+    """Print the sums of a group, each with a bar for its share of the cost, or of the tokens, where there is room."""
+    width = max(40, shutil.get_terminal_size((100, 24)).columns)
+    rows = ledger.rows(by)
+    sizes = [each.cost if ledger.has_costs else each.tokens for _, each in rows]
+    cells = [(_fit(output.escape_line(key), max(24, width // 3)), *each.cells()) for key, each in rows]
+    titles = (by.upper(), *_TITLES)
+    room = width - sum(2 + max(map(cell_len, column)) for column in zip(titles, *cells, strict=True))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in titles:
+        table.add_column(title, justify="left" if title == by.upper() else "right", no_wrap=True)
+    if room >= _LEAST_BAR:
+        table.add_column(width=room)
+    largest = max(sizes)
+    for row, size in zip(cells, sizes, strict=True):
+        shown = max(size, largest / 8 / room) if size and room > 0 else size  # an eighth of a block at least
+        bar = [Bar(largest or 1, 0, shown, color="cyan")] if room >= _LEAST_BAR else []
+        table.add_row(*map(Text, row), *bar)
+    if sys.stdout.isatty():
+        Console(width=width).print(table, "")
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    for number, line in enumerate(lines):
-        columns = Text(line.columns, style="" if number else "bold")
-        console.print(Text.assemble(columns, "  ", (line.bar, "cyan")), no_wrap=True, crop=True)
+    console = Console(width=width, file=io.StringIO(), force_terminal=False, color_system=None)
+    with console.capture() as captured:
+        console.print(table, "")
+    for line in captured.get().splitlines():
+        output.print_line(_without_blocks(line).rstrip())
 
 
-def _draws_blocks() -> bool:
+def _without_blocks(line: str) -> str:
+    """Return a line as standard output can show it: with `#` for the blocks of a bar, if it has none."""
     try:
-        "█▏…".encode(sys.stdout.encoding or "ascii")
+        line.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
-        return False
-    return True
+        return re.sub("[▀-▟]", "#", line)
+    return line
+
+
+def _fit(key: str, width: int) -> str:
+    """Return `key` in at most `width` columns; the end of a long one says more than its beginning."""
+    if cell_len(key) <= width:
+        return key
+    while cell_len(key) > width - 1:
+        key = key[1:]
+    return "…" + key
 
 
 class _Progress:
-    """Says on standard error how far the reading is, when it takes long."""
+    """Print the progress of reading to standard error when it takes long."""
 
     def __init__(self, all_of: int) -> None:
         self._all = all_of
-        self._told = time.monotonic()
+        self._printed_at = time.monotonic()
         self._line = sys.stderr.isatty()
         self._shown = False
 
-    def tell(self, done: int) -> None:
-        """So many are done."""
-        if time.monotonic() - self._told < (0.1 if self._shown and self._line else _TOLD_EVERY_S):
+    def show(self, done: int) -> None:
+        """Print how many sessions are read, if it is time."""
+        if time.monotonic() - self._printed_at < (0.1 if self._shown and self._line else _PRINT_EVERY_S):
             return
-        self._told, self._shown = time.monotonic(), True
+        self._printed_at, self._shown = time.monotonic(), True
         words = f"Reading sessions: {done:,} of {self._all:,}"
         if self._line:
             print(f"\r{words}", end="", file=sys.stderr, flush=True)
@@ -234,17 +255,16 @@ class _Progress:
             output.warn(words)
 
     def end(self) -> None:
-        """Everything is read."""
+        """Clear the line."""
         if self._shown and self._line:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 By = Literal["day", "model", "project"]
 GROUPS: Final[tuple[By, ...]] = ("day", "model", "project")
-TITLES: Final = ("CALLS", "INPUT", "OUTPUT", "COST")
+_TITLES: Final = ("CALLS", "INPUT", "OUTPUT", "COST")
 MOST_DAYS: Final = 62
-"""Days without use are shown as well, when there are no more than this between the first and the last."""
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+"""Days without use are shown too, if there are no more than this between the first and the last."""
 _LEAST_BAR: Final = 8
 
 
@@ -256,7 +276,7 @@ class CallUsage(Struct, frozen=True, kw_only=True):
     cost: int | None
     """Micro-cents; None when the model has no known price."""
     computed: bool = False
-    """Whether the cost was reckoned now, from the prices of today."""
+    """Whether the cost was computed now, from the prices of today."""
 
 
 class Sum(Struct):
@@ -284,14 +304,18 @@ class Sum(Struct):
 
     @property
     def price(self) -> str:
-        """The cost in words: `~` when it was estimated or reckoned now, `+` when some of it is not known."""
+        """The cost in words: `~` when it was estimated or computed now, `+` when some of it is unknown."""
         if self.calls and self.unpriced == self.calls:
             return "no price"
         about = "~" if self.computed or self.usage.estimated else ""
         return f"{about}{dollars(self.cost)}{'+' if self.unpriced else ''}" if self.calls else "-"
 
+    def cells(self) -> tuple[str, str, str, str]:
+        """Return the cells of a table."""
+        return f"{self.calls:,}", f"{self.usage.input:,}", f"{self.usage.output:,}", self.price
+
     def as_json(self) -> dict[str, object]:
-        """What a program is told; a cost that is not known is null, never 0."""
+        """Return the sums for programs; an unknown cost is null, never 0."""
         known = self.unpriced < self.calls or not self.calls
         return {
             "calls": self.calls,
@@ -321,77 +345,20 @@ class Ledger:
             self._groups[by].setdefault(key, Sum()).take(spent)
 
     def rows(self, by: By) -> list[tuple[str, Sum]]:
-        """The sums of a group: days in order, the rest by what they cost and used, most first."""
+        """Return the sums of a group: days in order, other keys by cost and tokens, most first."""
         found = self._groups[by]
         if by == "day":
             return [(day, found.get(day, Sum())) for day in _days(found)]
         return sorted(found.items(), key=lambda row: (-row[1].cost, -row[1].tokens, row[0]))
 
+    @property
+    def has_costs(self) -> bool:
+        """Whether every call has a cost."""
+        return bool(self.total.cost and not self.total.unpriced)
+
     def unpriced_models(self) -> list[str]:
-        """The models that have no known price."""
+        """Return the models without a known price."""
         return [model for model, each in self.rows("model") if each.unpriced]
-
-
-class ChartLine(Struct, frozen=True):
-    """A line of a chart: columns, then a bar."""
-
-    columns: str
-    bar: str = ""
-
-
-def chart(
-    ledger: Ledger, by: By, width: int, *, blocks: bool = True, clean: Callable[[str], str] = str
-) -> list[ChartLine]:
-    """The sums of a group as lines of at most `width` columns, with a bar each where there is room.
-
-    A bar is as long as the share of the cost, or of the tokens when a cost is not known. `clean` makes a name harmless to print.
-    """
-    rows = ledger.rows(by)
-    size = _measure(ledger)
-    cells = [(each.calls, each.usage.input, each.usage.output) for _, each in rows]
-    texts = [(*(f"{number:,}" for number in row), each.price) for row, (_, each) in zip(cells, rows, strict=True)]
-    keys = [_fit(clean(key), max(24, width // 3)) for key, _ in rows]
-    widths = [max(len(row[column]) for row in (TITLES, *texts)) for column in range(len(TITLES))]
-    key_width = max((cell_len(key) for key in (*keys, by.upper())), default=0)
-    room = width - key_width - sum(widths) - 2 * len(widths) - 2
-    largest = max((size(each) for _, each in rows), default=0)
-    lines = [ChartLine(_columns(by.upper(), TITLES, key_width, widths))]
-    for key, row, (_, each) in zip(keys, texts, rows, strict=True):
-        share = size(each) / largest if largest else 0.0
-        bar = _bar(share, room, blocks=blocks) if room >= _LEAST_BAR else ""
-        lines.append(ChartLine(_columns(key, row, key_width, widths), bar))
-    return lines
-
-
-def bar_measure(ledger: Ledger) -> str:
-    """What the bars show."""
-    return "tokens" if ledger.total.unpriced or not ledger.total.cost else "cost"
-
-
-def _measure(ledger: Ledger) -> Callable[[Sum], int]:
-    return (lambda each: each.cost) if bar_measure(ledger) == "cost" else (lambda each: each.tokens)
-
-
-def _columns(key: str, row: Sequence[str], key_width: int, widths: Sequence[int]) -> str:
-    padded = set_cell_size(key, key_width)
-    return "  ".join((padded, *(cell.rjust(width) for cell, width in zip(row, widths, strict=True))))
-
-
-def _fit(key: str, width: int) -> str:
-    """`key` in at most `width` columns; the end of a long one says more than its beginning."""
-    if cell_len(key) <= width:
-        return key
-    while cell_len(key) > width - 1:
-        key = key[1:]
-    return "…" + key
-
-
-def _bar(share: float, room: int, *, blocks: bool) -> str:
-    if not blocks:
-        return "#" * max(round(share * room), 1 if share > 0 else 0)
-    eighths = max(round(share * room * 8), 1 if share > 0 else 0)
-    whole, rest = divmod(eighths, 8)
-    return "█" * whole + (_EIGHTHS[rest] if rest else "")
 
 
 def _days(found: Iterable[str]) -> list[str]:
