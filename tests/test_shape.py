@@ -19,8 +19,8 @@ TASK_OWNERS = ("tui/",)
 DRAWERS = frozenset(("common", "core", "helper", "helpers", "util", "utils"))
 SHARED_CLASS_NAMES: Final = tuple(
     """
-    Command CommandResult Commands Effect Finding Judged Line Loaded Names Part Row Script
-    Started Step _Found _Held _Listing _Object _Reader _Stream _Teller _Typed
+    Command CommandResult Commands Effect Finding Judged Line Loaded Names Part Row Script Started Step _Found _Held
+    _Listing _Object _Reader _Stream _Typed
     """.split()
 )
 """Names that several classes have: a list that only gets shorter. A new class has a name of its own."""
@@ -43,8 +43,6 @@ PARTICIPLES_LEFT: Final = dict(
     cli 1
 
     commands 3
-
-    export 29
 
     session 32
 

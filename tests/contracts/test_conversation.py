@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from backstay import UserError, open_session, open_store, tool
-from backstay.export.files import write_pieces
-from backstay.export.formats import export, note_export
+from backstay.export.formats import export, note_export, write_pieces
 from backstay.export.workflow import to_yaml
 from backstay.logic.state.session_state import state_of
 from backstay.logic.state.transcript import segment, transcript_of

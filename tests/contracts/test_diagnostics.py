@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from backstay import Session, TurnFailed, open_session, tool
 from backstay.catalog.load import with_log
-from backstay.export.diagnostic.check import Report, check
-from backstay.export.diagnostic.export import export_diagnostic, json_lines, material_of
-from backstay.export.diagnostic.lines import Material
+from backstay.export.diagnostic.check import Report, check, parse_diagnostic, read_diagnostic, replay
+from backstay.export.diagnostic.export import export_diagnostic, json_lines, load_source
+from backstay.export.diagnostic.lines import DiagnosticSource
 from backstay.export.diagnostic.payloads import Resolver
-from backstay.export.diagnostic.trace import parse_diagnostic, read_diagnostic, replay
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
 from backstay.stores.open import open_store
 from backstay.stores.trace.files import trace_folder, trace_path
@@ -49,7 +48,7 @@ async def fetch(size: int) -> str:
 async def lines_in(store: EventStore, session: str) -> list[Line]:
     """The diagnostic log of a session, without a file."""
     return await with_log(
-        store, session, lambda log: [json.loads(line) for line in json_lines(material_of(log, store.url))]
+        store, session, lambda log: [json.loads(line) for line in json_lines(load_source(log, store.url))]
     )
 
 
@@ -431,7 +430,7 @@ async def test_a_lost_end_of_the_trace_is_lost_and_a_hole_in_it_is_not(home: Hom
         await session.run("hi")
         await session.run("more")
     store = await home.store()
-    live = await with_log(store, "s1", lambda log: (tuple(log), material_of(log, store.url).trace))
+    live = await with_log(store, "s1", lambda log: (tuple(log), load_source(log, store.url).trace))
     await store.close()
     records, traced = live
     open_end = records[:-1]  # as a crash leaves it: nothing says that the session was closed
@@ -440,8 +439,8 @@ async def test_a_lost_end_of_the_trace_is_lost_and_a_hole_in_it_is_not(home: Hom
     def without(*seqs: int) -> Report:
         assert traced is not None
         trace = TraceSlice(lines=tuple(line for line in traced.lines if line.after not in seqs))
-        material = Material(session="s1", records=open_end, trace=trace, text=lambda _: None)
-        return check([json.loads(line) for line in json_lines(material)])
+        source = DiagnosticSource(session="s1", records=open_end, trace=trace, text=lambda _: None)
+        return check([json.loads(line) for line in json_lines(source)])
 
     tail, hole, nothing = without(asked[-1]), without(asked[0]), without(*asked)
 

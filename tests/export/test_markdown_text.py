@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from backstay.export.page.markdown import fenced, in_code, in_html, in_words, quoted, segments
+from backstay.export.markdown import fence, in_code, in_html, in_words, quote, segments
 
 PIECES = st.sampled_from(
     [
@@ -70,7 +70,7 @@ def shape(tokens: list[Token]) -> list[str]:
 @example(text="    ```\n<b>")
 @example(text="a\r# b")
 def test_what_is_quoted_stays_in_the_quotation(text: str, hard: bool) -> None:
-    tokens = read(["before", "", quoted(text, hard=hard)])
+    tokens = read(["before", "", quote(text, hard=hard)])
 
     kinds = ("paragraph", "blockquote", "heading")
     assert [kind for kind in shape(tokens) if kind != "inline"] == [
@@ -85,7 +85,7 @@ def test_what_is_quoted_stays_in_the_quotation(text: str, hard: bool) -> None:
 @example(text="```\n# out")
 @example(text="````\n```\n~~~")
 def test_what_is_fenced_is_one_block_of_code(text: str) -> None:
-    tokens = read([fenced(text, "text")])
+    tokens = read([fence(text, "text")])
 
     assert [token.type for token in tokens] == ["fence", "heading_open", "inline", "heading_close"]
 
@@ -103,13 +103,13 @@ def test_what_stands_in_a_line_stays_in_it(text: str) -> None:
 def test_a_block_of_code_is_given_back_letter_for_letter() -> None:
     code = "if a < b:\n\n\n    print(`x`)  # ``` ![i](u)"
     for text in (f"See:\n```python\n{code}\n```\nDone.", f"See:\n~~~~ python\n{code}\n~~~~\nDone."):
-        blocks = [token for token in read([quoted(text)]) if token.type == "fence"]
+        blocks = [token for token in read([quote(text)]) if token.type == "fence"]
         assert [(block.info, block.content) for block in blocks] == [("python", f"{code}\n")]
 
 
 @pytest.mark.parametrize("text", ["- ```sh\n  ls\n  ```\n- two", "1. one\n   ```sh\n   ls\n   ```\n2. two"])
 def test_code_in_a_list_ends_where_it_ended(text: str) -> None:
-    blocks = [token.content for token in read([quoted(text)]) if token.type == "fence"]
+    blocks = [token.content for token in read([quote(text)]) if token.type == "fence"]
 
     assert blocks == ["ls\n"]
 
@@ -126,11 +126,11 @@ def test_code_in_a_list_ends_where_it_ended(text: str) -> None:
     ],
 )
 def test_markdown_stays_readable(said: str, written: str) -> None:
-    assert quoted(said) == written
+    assert quote(said) == written
 
 
 def test_lines_that_a_person_typed_stay_lines() -> None:
-    assert quoted("one\ntwo\n\nthree", hard=True) == "> one  \n> two\n>\n> three"
+    assert quote("one\ntwo\n\nthree", hard=True) == "> one  \n> two\n>\n> three"
 
 
 def test_a_line_of_bullets_ends() -> None:

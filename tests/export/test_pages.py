@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backstay.export.dialogue import ENDINGS
 from backstay.export.formats import PageKind
-from backstay.export.page.fold import ENDINGS
-from backstay.export.page.html import POLICY, in_block, in_line
+from backstay.export.html import POLICY, in_block, in_line
 from backstay.logic.secrets.redact import Redactor
 from backstay.testing.builders import cut_conversation
 from backstay.vocab.event import ToolOutcome, TurnOutcome

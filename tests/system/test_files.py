@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.export.files import write_pieces
+from backstay.export.formats import write_pieces
 from backstay.system.files import has_changed, replace_file, stamp_at
 from backstay.system.handles import walk_to
 

@@ -18,11 +18,10 @@ from backstay.cli.options import StoreLocation, as_json, with_location
 from backstay.cli.output import COULD_NOT, escape_line, print_json, print_line, print_outcome, print_pieces, warn
 from backstay.cli.secrets import redactor_of
 from backstay.config.person import require_person
-from backstay.export.diagnostic.check import check, in_words
-from backstay.export.diagnostic.export import json_lines, material_of, write_diagnostic
+from backstay.export.diagnostic.check import check, in_words, read_diagnostic
+from backstay.export.diagnostic.export import json_lines, load_source, write_diagnostic
 from backstay.export.diagnostic.payloads import Resolver
-from backstay.export.diagnostic.trace import read_diagnostic
-from backstay.export.files import write_pieces
+from backstay.export.formats import write_pieces
 from backstay.export.log_file import folder_lines, log_lines
 from backstay.export.log_file import import_log as make_session
 from backstay.headless.formats import clean_item, clean_line
@@ -159,11 +158,11 @@ async def export(location: StoreLocation, *, session: str, kind: str, output: Pa
         meta = await find(store, session, warn)
 
         def write(log: PagedLog) -> Trouble | None:
-            material = material_of(log, store.url)
+            source = load_source(log, store.url)
             if output is not None:
-                print_line(f"{output}: {pluralise(write_diagnostic(material, output, redactor), 'line')} of {kind}")
+                print_line(f"{output}: {pluralise(write_diagnostic(source, output, redactor), 'line')} of {kind}")
             else:
-                for written in json_lines(material, redactor=redactor):
+                for written in json_lines(source, redactor=redactor):
                     print_line(written.decode())
             return log.trouble
 

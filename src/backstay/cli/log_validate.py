@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from backstay.catalog import sessions
 from backstay.catalog.load import pages
 from backstay.export.diagnostic.check import CallsSeen, Issue, in_words
-from backstay.export.diagnostic.lines import LANDMARKS, LogOutline, Material
+from backstay.export.diagnostic.lines import LANDMARKS, DiagnosticSource, LogOutline
 from backstay.logic.state.conversation import SeenIds
 from backstay.logic.text import pluralise
 from backstay.ports import EventStore
@@ -183,7 +183,7 @@ async def check_session(store: EventStore, session: str) -> SessionCheck:
     folder = trace_folder(store.url)
     trace = None if folder is None else await anyio.to_thread.run_sync(read_trace, folder, session)
     records = tuple(landmarks) if landmarks[-1:] == list(last) else (*landmarks, *last)
-    seen = await _check_calls(store, Material(session=session, records=records, trace=trace, text=_no_text))
+    seen = await _check_calls(store, DiagnosticSource(session=session, records=records, trace=trace, text=_no_text))
     # the lines are not written to a file, so they have no numbers
     issues = tuple(replace(issue, event_index=None) for issue in seen.issues())
     return SessionCheck(
@@ -194,9 +194,9 @@ async def check_session(store: EventStore, session: str) -> SessionCheck:
     )
 
 
-async def _check_calls(store: EventStore, material: Material) -> CallsSeen:
-    outline, seen, index = LogOutline(material), CallsSeen(in_order=True), 0
-    async for part in pages(store, material.session):
+async def _check_calls(store: EventStore, source: DiagnosticSource) -> CallsSeen:
+    outline, seen, index = LogOutline(source), CallsSeen(in_order=True), 0
+    async for part in pages(store, source.session):
         for line in outline.take(part.records):
             seen.take(index, line)
             index += 1

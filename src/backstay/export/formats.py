@@ -1,32 +1,78 @@
-"""Writes a session out as one JSON document."""
+"""Write a session as a document: the formats, the files that they go to, and the record of a session as JSON."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Final, Literal, assert_never
 
 import msgspec
 
 from backstay.catalog.load import PagedLog, with_log
 from backstay.catalog.sessions import add_event
-from backstay.export.files import Format
-from backstay.export.page.fold import Dialogue, dialogue_of
-from backstay.export.page.html import html_page
-from backstay.export.page.markdown import markdown_page
+from backstay.export.dialogue import Dialogue, dialogue_of
+from backstay.export.html import html_page
+from backstay.export.markdown import markdown_page
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.logic.state.conversation import ConversationFold
 from backstay.logic.state.entries import Entry
 from backstay.logic.state.session_state import State, record_of
 from backstay.ports import Clock, EventStore
-from backstay.vocab.errors import LogDamaged, NeedsUpgrade, SessionBusy, StoreError
+from backstay.system.files import replace_file
+from backstay.vocab.errors import LogDamaged, NeedsUpgrade, SessionBusy, StoreError, UserError
 from backstay.vocab.events import Exported, ModelAsked
 from backstay.vocab.events.instructions import MemoryNoted
 from backstay.vocab.specs import SessionMeta, ToolSpec
 from backstay.wire.json_text import json_pieces
 
+Format = Literal["workflow", "json", "markdown", "html"]
+ENDINGS: Final[dict[str, Format]] = {
+    ".yaml": "workflow",
+    ".yml": "workflow",
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+}
+"""The format for the ending of a file."""
+
+
+def format_of(target: Path) -> Format:
+    """Return the format for the ending of `target`. Raise `UserError` for any other ending."""
+    kind = ENDINGS.get(target.suffix.lower())
+    if kind is None:
+        endings = ", ".join(f"{ending} ({meant})" for ending, meant in ENDINGS.items())
+        raise UserError(f"{target.name!r} does not say what to write: end it in {endings}.")
+    return kind
+
+
+def write_pieces(target: Path, pieces: Iterable[str]) -> None:
+    """Replace `target` with a text in one step. A link stays, and the file that it leads to is replaced; a device or a pipe is written to.
+
+    Raise `UserError` when that cannot be done; then the old file stays.
+    """
+    place = Path(os.path.realpath(target))
+    content = (piece.encode() for piece in pieces)
+    try:
+        if not place.exists() or place.is_file():
+            replace_file(place, content)
+            return
+        with open(os.open(place, os.O_WRONLY | os.O_CLOEXEC), "wb") as file:
+            file.writelines(content)
+    except OSError as exc:
+        raise UserError(_refusal(target, place, exc)) from exc
+
+
+def _refusal(target: Path, place: Path, exc: OSError) -> str:
+    if isinstance(exc, FileNotFoundError):
+        return f"Cannot write {str(target)!r}: there is no folder {str(place.parent)!r}. Make it first."
+    return f"Cannot write {str(target)!r}: {exc.strerror or exc}."
+
 
 def record_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
-    """The record of a session as JSON, without its secrets."""
+    """Yield the record of a session as JSON, without its secrets."""
     state, fold, asked = State(), ConversationFold(), None
     state.meta = SessionMeta(id=log.session)
     for records in log.pages():
@@ -39,10 +85,10 @@ def record_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
                 state.transcript.memory.append(record.event)
     prompt = log.blob(asked.instructions).decode() if asked and asked.instructions else ""
     tools = msgspec.json.decode(log.blob(asked.tools), type=tuple[ToolSpec, ...]) if asked and asked.tools else ()
-    told = fold.over(log, log.session)
+    conversation = fold.over(log, log.session)
     fields = msgspec.to_builtins(record_of(state, system_prompt=prompt, tool_schemas=tools))
-    history: Iterator[Entry] = (entry for turn in told.transcripts() for entry in turn.entries())
-    fields["messages"] = told.messages()
+    history: Iterator[Entry] = (entry for turn in conversation.transcripts() for entry in turn.entries())
+    fields["messages"] = conversation.messages()
     if (first := next(history, None)) is not None:
         fields["history"] = chain((first,), history)
     pieces = json_pieces(dict(sorted(fields.items())), indented=True, redactor=redactor)
@@ -52,13 +98,13 @@ def record_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
 async def export(
     store: EventStore, session: str, kind: Format, take: Callable[[Iterable[str]], None], redactor: Redactor = PLAIN
 ) -> tuple[Exported, int]:
-    """Give `take` the text of an export in pieces, without the session's secrets; return the event that tells of it, and its bytes.
+    """Pass the text of an export to `take` in pieces, without secrets; return the event about it, and the number of bytes.
 
     `take` runs in a thread. Nothing is written to the session.
     """
     digest, size = hashlib.sha256(), 0
 
-    def counted(pieces: Iterable[str]) -> Iterator[str]:
+    def measure(pieces: Iterable[str]) -> Iterator[str]:
         nonlocal size
         for piece in pieces:
             content = piece.encode()
@@ -66,7 +112,7 @@ async def export(
             size += len(content)
             yield piece
 
-    await with_log(store, session, lambda log: take(counted(_pieces(log, kind, redactor))))
+    await with_log(store, session, lambda log: take(measure(_pieces(log, kind, redactor))))
     return Exported(format=kind, sha256=digest.hexdigest()), size
 
 
@@ -85,9 +131,9 @@ def _pieces(log: PagedLog, kind: Format, redactor: Redactor) -> Iterator[str]:
 
 
 async def note_export(store: EventStore, session: str, made: Exported, *, clock: Clock) -> str:
-    """Write down that `session` was exported; say why that could not be, and nothing when it could: the export is good without it.
+    """Note in the log that `session` was exported; return why that failed, or nothing. The export is good without the note.
 
-    Raise `LogDamaged` or `NeedsUpgrade` when the log goes further than what can be read: then the export is not all there is.
+    Raise `LogDamaged` or `NeedsUpgrade` when the log cannot be read to its end: then the export is not complete.
     """
     try:
         await add_event(store, session, made, clock=clock)
@@ -105,5 +151,5 @@ _PAGES: Final[dict[PageKind, Callable[[Dialogue], Iterator[str]]]] = {"markdown"
 
 
 def page(log: PagedLog, kind: PageKind, *, redactor: Redactor = PLAIN) -> Iterator[str]:
-    """The conversation of a log as a page, without its secrets, a turn at a time."""
+    """Yield the conversation of a log as a page, without its secrets, a turn at a time."""
     return _PAGES[kind](dialogue_of(log, redactor))

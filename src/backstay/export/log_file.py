@@ -1,8 +1,8 @@
-"""A session written to a file of lines, and a session made from one: each other's inverse.
+"""Write a session to a file of lines, and make a session from such a file: each the inverse of the other.
 
-The log is never in memory as a whole. An import reads the file twice: first all of it is checked and folded, then it is
-written in one append, which a crash leaves undone. The events and their ids stay; `Started` names the new session and its
-store, and behind the last event stands what `logic/state/log_copies.py` says.
+The log is never in memory as a whole. An import reads the file twice: it checks and folds all of it, then writes it in one append,
+which a crash leaves undone. The events keep their ids; `Started` names the new session and its store, and behind the last event
+stands what `logic/state/log_copies.py` adds.
 """
 
 import itertools
@@ -43,11 +43,11 @@ from backstay.wire.json_lines import (
 )
 
 PAGE: Final = 1_024
-"""Events between two places of the file that are remembered."""
+"""Events between two offsets of the file that are kept."""
 
 
 def log_lines(log: PagedLog, events: int) -> Iterator[bytes]:
-    """The first `events` events of a session as lines, with the blobs that they cite. Raise when fewer can be read."""
+    """Yield the first `events` events of a session as lines, with the blobs that they cite. Raise when fewer can be read."""
     yield header_line(log.session, events)
     written: set[str] = set()
     seq = 0
@@ -69,20 +69,20 @@ def _blob(log: PagedLog, sha256: str) -> bytes | None:
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """What became of a file."""
+    """The session that a file became."""
 
     session: str
     events: int
-    """Those of the file."""
+    """The number of events of the file."""
     added: tuple[Recorded, ...]
-    """What was written behind them."""
+    """The events that were written behind them."""
     children: tuple[str, ...]
-    """The sessions that it started: they are not in the file."""
+    """The subagents of the session, which are not in the file."""
 
 
 async def import_log(store: EventStore, file: BinaryIO, *, name: str = "", clock: Clock) -> Imported:
-    """Make a session from the lines of `file`, which can be read again. Raise `LogDamaged` or `NeedsUpgrade`, with the number of
-    the line, when it is not a whole log; nothing is written then.
+    """Make a session from the lines of `file`, which is read twice. Raise `LogDamaged` or `NeedsUpgrade`, with the number of the line,
+    when it is not a whole log; then nothing is written.
     """
     session = sessions.new_session_id(clock)
     log = _LogFile(file, session, store.identity)
@@ -94,7 +94,7 @@ async def import_log(store: EventStore, file: BinaryIO, *, name: str = "", clock
 
 
 class _LogFile(Sequence[Recorded]):
-    """The events of a file and what is written behind them, read from the file each time."""
+    """The events of a file and those written behind them; those of the file are read each time."""
 
     def __init__(self, file: BinaryIO, session: str, store: str) -> None:
         self.events = 0
@@ -106,12 +106,12 @@ class _LogFile(Sequence[Recorded]):
         self._source = ""
         """The session that the file was written from."""
         self._pages: list[int] = []
-        """Where the first event of each page begins."""
+        """The offset of the first event of each page."""
         self._blobs: dict[str, int | None] = {}
-        """Where the line of each blob begins; None for one that is gone."""
+        """The offset of the line of each blob; None for one that is gone."""
         self._progress = Progress()
         self._home = store
-        """The store where the log says that it is at home."""
+        """The store of the session, as the log says."""
 
     @property
     def blobs(self) -> Mapping[str, bytes]:
@@ -119,8 +119,8 @@ class _LogFile(Sequence[Recorded]):
         return _Blobs(self._file, {sha256: at for sha256, at in self._blobs.items() if at is not None})
 
     def check(self) -> None:
-        """Read every line. Raise with its number when one is not what it should be."""
-        with self._numbered():
+        """Read every line. Raise with its number when one is wrong."""
+        with self._with_line_number():
             self._file.seek(0)
             self._line, at = 1, 0
             content = self._file.readline(LONGEST_HEADER)
@@ -139,21 +139,21 @@ class _LogFile(Sequence[Recorded]):
                 raise LogDamaged(f"the file ends before it, with {self.events} of {header.events or 1} events")
 
     def end(self, name: str, *, nonce: str, now: int) -> None:
-        """Decide what is written behind the events of the file. Raise when it leaves things open that nothing can close."""
+        """Decide which events are written behind those of the file. Raise when something stays open that no event can close."""
         running = any(is_left_running(p.group, p.boot, p.started, p.call) for p in self._progress.left)
         added = [*disarm(self._progress, running=running, nonce=nonce, now=now)]
         progress = fold_all(added, self._progress)
-        with self._numbered():
+        with self._with_line_number():
             if not is_quiet(progress):
                 raise LogDamaged("the events before it leave things open that no session leaves open")
         more = [Draft(event=Renamed(name=name), by="user")] if name else []
-        if self._home != self._store:  # it was moved once, and the newest word counts
+        if self._home != self._store:  # it was moved once, and the newest event counts
             more.append(Draft(event=StoreChanged(store=self._store, came_from=self._home), by="user"))
         self.added = (*added, *settle(progress, more, None, nonce=nonce, now=now).records)
 
     @contextmanager
-    def _numbered(self) -> Iterator[None]:
-        """Say in which line of the file something is wrong."""
+    def _with_line_number(self) -> Iterator[None]:
+        """Add the number of the line to an error."""
         try:
             yield
         except (LogDamaged, NeedsUpgrade) as exc:
@@ -182,7 +182,7 @@ class _LogFile(Sequence[Recorded]):
         self.events += 1
 
     def _own(self, record: Recorded) -> Recorded:
-        """`record` as it stands in the new session."""
+        """Return `record` for the new session."""
         if (record.seq == 1) != isinstance(record.event, Started):
             raise LogDamaged("a log begins with the start of its session, and with no other")
         if not isinstance(record.event, Started):
@@ -210,7 +210,7 @@ class _LogFile(Sequence[Recorded]):
         if page < len(self._pages):
             at, count = self._pages[page], page * PAGE
             while count < self.events:
-                self._file.seek(at)  # each time: somebody may read a blob meanwhile
+                self._file.seek(at)  # each time: a blob may be read in between
                 content = self._file.readline()
                 at += len(content)
                 found = read_line(content, self._source)
@@ -222,7 +222,7 @@ class _LogFile(Sequence[Recorded]):
 
 
 class _Blobs(Mapping[str, bytes]):
-    """Blobs, each read from its line when it is asked for."""
+    """Blobs, each read from its line when it is needed."""
 
     def __init__(self, file: BinaryIO, places: Mapping[str, int]) -> None:
         self._file = file
@@ -243,7 +243,7 @@ class _Blobs(Mapping[str, bytes]):
 
 
 class _SegmentLine(msgspec.Struct):
-    """Any line of a segment: the fields that say what of the log counts."""
+    """Any line of a segment, with the fields that say which lines are in force."""
 
     gone: bool = False
     prev: int = 0
@@ -252,7 +252,7 @@ class _SegmentLine(msgspec.Struct):
 
 
 def folder_lines(folder: Path) -> Iterator[bytes]:
-    """The session in `folder`, which is called by its id. Raise `LogDamaged` or `NeedsUpgrade` when not all of it can be read."""
+    """Yield the session in `folder`, which is named by its id, as lines. Raise `LogDamaged` or `NeedsUpgrade` for an unreadable part."""
     records = [record for path, end in _segments(folder) for record in _records(path, end)]
     if not records:
         raise LogDamaged(f"{str(folder)!r} holds no session. Give the folder of one: STORE/sessions/ID.")
@@ -266,21 +266,21 @@ def folder_lines(folder: Path) -> Iterator[bytes]:
 
 
 def _segments(folder: Path) -> list[tuple[Path, int | None]]:
-    """The segments that count, oldest first, and how many bytes of each; None for all."""
+    """Return the segments in force, oldest first, and how many bytes of each; None for all."""
     paths = {int(path.stem): path for path in folder.glob("*.jsonl") if path.stem.isdigit()}
     found: list[tuple[Path, int | None]] = []
     token, end = max(paths, default=0), None
     while token:
         if token not in paths:
-            raise _damaged(folder / f"{token:08}.jsonl", 0, "it is missing")
+            raise _damage(folder / f"{token:08}.jsonl", 0, "it is missing")
         first, *rest = _lines(paths[token], end)
         if first[1].gone:
             break
-        if not rest and not found:  # whoever took the session got no further
+        if not rest and not found:  # the process that took the session got no further
             token = max((each for each in paths if each < token), default=0)
             continue
         if not rest:
-            raise _damaged(paths[token], 2, "it is missing")
+            raise _damage(paths[token], 2, "it is missing")
         found.append((paths[token], end))
         token, end = rest[0][1].prev, rest[0][1].length
     return found[::-1]
@@ -299,26 +299,26 @@ def _records(path: Path, end: int | None) -> Iterator[Recorded]:
 
 
 def _lines(path: Path, end: int | None) -> list[tuple[bytes, _SegmentLine]]:
-    """The whole lines of a segment, each with its checksum."""
+    """Return the whole lines of a segment, with their checksums checked."""
     found: list[tuple[bytes, _SegmentLine]] = []
     for number, line in enumerate(read_whole(path)[:end].split(b"\n")[:-1], start=1):
         try:
             check_seal(line + b"\n")
             found.append((line, msgspec.json.decode(line, type=_SegmentLine)))
         except (LogDamaged, msgspec.DecodeError) as exc:
-            raise _damaged(path, number, str(exc)) from exc
+            raise _damage(path, number, str(exc)) from exc
     if not found:
-        raise _damaged(path, 1, "it is torn off")
+        raise _damage(path, 1, "it is torn off")
     return found
 
 
-def _damaged(path: Path, number: int, reason: str) -> LogDamaged:
+def _damage(path: Path, number: int, reason: str) -> LogDamaged:
     where = f"{str(path)!r}, line {number}" if number else repr(str(path))
     return LogDamaged(f"{where}: {reason}. Mend the session with the version that wrote it: `backstay log repair`.")
 
 
 def _old_blob(folder: Path, sha256: str) -> bytes | None:
-    """A blob, from the store or from what the session kept of it; None when it is gone or altered."""
+    """Return a blob, from the store or from the folder of the session; None when it is gone or altered."""
     for path in (folder.parents[1] / "blobs" / sha256[:2] / sha256, *folder.glob(f"*.blobs/{sha256}")):
         if path.is_file() and digest(content := read_whole(path)) == sha256:
             return content

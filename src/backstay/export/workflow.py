@@ -1,7 +1,6 @@
-"""A session as a workflow: a straight chain with one agent node for each completed turn, and the transcript beside it.
+"""Write a session as a workflow: a chain with one agent node for each completed turn, and the transcript.
 
-Deterministic: the same log gives the same document, without a clock or chance. What a person must still add (models, branches, loops) is
-left out on purpose; the document is a scaffold to review.
+The same log gives the same document. Models, branches and loops are left out on purpose: the document is a scaffold to review.
 """
 
 import json
@@ -30,56 +29,56 @@ AGENT: Final = "backstay"
 Document = dict[str, object]
 
 
-def scaffold(meta: SessionMeta, told: Conversation, agent: str = "", redactor: Redactor = PLAIN) -> Document:
-    """The workflow of a session, without its secrets. What grows with the session is an iterator in the place of a list."""
+def scaffold(meta: SessionMeta, conversation: Conversation, agent: str = "", redactor: Redactor = PLAIN) -> Document:
+    """Return the workflow of a session, without its secrets. Lists that grow with the session are iterators."""
     slug = agent or AGENT
     title = redactor.text(meta.name or meta.prompt)
-    count = sum(1 for _ in _completed(told))
+    count = sum(1 for _ in _turns(conversation))
     ids = ("input", *(f"turn-{number}" for number in range(1, count + 1)), "output")
     return {
         "id": slug_of(title),
-        "nodes": _nodes(told, slug, redactor),
+        "nodes": _nodes(conversation, slug, redactor),
         "edges": ({"from": one, "to": other} for one, other in pairwise(ids)),
-        "metadata": {"backstayExport": _origin(meta, told, slug, title, redactor)},
+        "metadata": {"backstayExport": _origin(meta, conversation, slug, title, redactor)},
     }
 
 
-def _nodes(told: Conversation, slug: str, redactor: Redactor) -> Iterator[object]:
+def _nodes(conversation: Conversation, slug: str, redactor: Redactor) -> Iterator[object]:
     yield {"id": "input", "type": "input"}
-    for number, turn in enumerate(_completed(told), start=1):
+    for number, turn in enumerate(_turns(conversation), start=1):
         yield redactor.value(_node(number, turn, slug))
     yield {"id": "output", "type": "output"}
 
 
-def _completed(told: Conversation) -> Iterator[Turn]:
-    return (turn for turn in segments(_spoken(told, told.cleared)) if turn.completed)
+def _turns(conversation: Conversation) -> Iterator[Turn]:
+    return (turn for turn in segments(_messages_after(conversation, conversation.cleared)) if turn.completed)
 
 
-def _spoken(told: Conversation, after: int = 0) -> Iterator[NodeMessage]:
-    return (said for turn in told.transcripts() for said in turn.walk_nodes() if said[0].seq > after)
+def _messages_after(conversation: Conversation, after: int = 0) -> Iterator[NodeMessage]:
+    return (node for turn in conversation.transcripts() for node in turn.walk_nodes() if node[0].seq > after)
 
 
 def slug_of(title: str) -> str:
-    """`title` as an id: ASCII letters and digits, joined by hyphens."""
+    """Return `title` as an id: ASCII letters and digits, joined by hyphens."""
     words = re.findall(r"[a-z0-9]+", title.lower().encode("ascii", "ignore").decode())
     return "-".join(words)[:64].strip("-") or FALLBACK_ID
 
 
-def neutralised(text: str) -> str:
-    """`text` in which nothing is interpolated when the workflow runs."""
+def escape_templates(text: str) -> str:
+    """Return `text` with nothing in it that a workflow would interpolate."""
     return text.replace("{{", "{\u200b{").replace("${", "$\u200b{")
 
 
 def _node(number: int, turn: Turn, agent: str) -> Document:
     node: Document = {"id": f"turn-{number}", "type": "agent", "agent_ref": agent}
-    if asked := neutralised(turn.asked):
+    if asked := escape_templates(turn.asked):
         node["prompt_template"] = asked
     if turn.tools:
         node["tools"] = list(turn.tools)
     return node
 
 
-def _origin(meta: SessionMeta, told: Conversation, agent: str, title: str, redactor: Redactor) -> Document:
+def _origin(meta: SessionMeta, conversation: Conversation, agent: str, title: str, redactor: Redactor) -> Document:
     origin = {
         "source": "session",
         "sessionId": meta.id,
@@ -87,7 +86,9 @@ def _origin(meta: SessionMeta, told: Conversation, agent: str, title: str, redac
         "createdAt": iso(meta.created),
         "updatedAt": iso(meta.updated),
     } | ({"title": title} if title else {})
-    messages = (redactor.value(_message(message)) for _, message in _spoken(told) if message is not None)
+    messages = (
+        redactor.value(_message(message)) for _, message in _messages_after(conversation) if message is not None
+    )
     return {key: redactor.value(value) for key, value in origin.items()} | {"messages": messages}
 
 
@@ -109,12 +110,12 @@ _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufff
 
 
 def to_yaml(value: object) -> str:
-    """`value` (maps, lists, strings, numbers, booleans, None) as YAML 1.2."""
+    """Return `value` (maps, lists, strings, numbers, booleans, None) as YAML 1.2."""
     return "".join(yaml_lines(value))
 
 
 def yaml_lines(value: object) -> Iterator[str]:
-    """`value` as YAML 1.2, a line at a time. An iterator in a map is a list."""
+    """Yield `value` as YAML 1.2, a line at a time. An iterator in a map is a list."""
     return (f"{line}\n" for line in _lines(value, ""))
 
 
@@ -163,7 +164,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def workflow_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
-    """The scaffold of a session as YAML. Each part is parsed again and compared; the same session gives the same bytes."""
+    """Yield the scaffold of a session as YAML. Each part is parsed again and compared."""
     meta, fold, agent = SessionMeta(id=log.session), ConversationFold(), ""
     for records in log.pages():
         meta = project(meta, records)
@@ -172,15 +173,15 @@ def workflow_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
             if record.seq == 1 and isinstance(record.event, Started):
                 agent = record.event.agent
     document = scaffold(meta, fold.over(log, log.session), agent, redactor)
-    return yaml_lines(_checked(document, log.session))
+    return yaml_lines(_check_roundtrip(document, log.session))
 
 
-def _checked(value: object, session: str) -> object:
-    """`value`, of which every item of a long list is checked when it is written, and the rest at once."""
+def _check_roundtrip(value: object, session: str) -> object:
+    """Return `value`, which reads back from YAML; an item of an iterator is checked when it is written."""
     if isinstance(value, Iterator):
-        return (_checked(item, session) for item in value)
+        return (_check_roundtrip(item, session) for item in value)
     if isinstance(value, dict) and any(isinstance(part, dict | Iterator) for part in value.values()):
-        return {key: _checked(part, session) for key, part in value.items()}
+        return {key: _check_roundtrip(part, session) for key, part in value.items()}
     if read_yaml(to_yaml(value)) != value:
         raise Bug(f"The export of {session!r} does not read back as it was written.")
     return value

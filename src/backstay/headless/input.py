@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.commands.registry import CommandResult, Submission
-from backstay.export.files import format_of, write_pieces
-from backstay.export.formats import export
+from backstay.export.formats import export, format_of, write_pieces
 from backstay.headless.result import DONE, FAILED, INTERRUPTED, USAGE
 from backstay.logic.state.content import LONG
 from backstay.runtime.services import fetch_text

@@ -1,30 +1,33 @@
-"""Is a diagnostic log whole? Every request has its payloads and its answer, every call its result, every reference its payload.
+"""Read a diagnostic log back, replay its conversation, and check it: payloads and answers of requests, results of calls, references.
 
-A model call that failed, was interrupted or died with its process need not have them, and what is open at the end may still come. Payloads
-that the trace lost are reported as lost: that is a note, not an issue.
+A model call that failed, was interrupted or died with its process need not have an answer, and what is open at the end may still get one.
+Payloads that the trace lost are a note and not an issue.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
-from backstay.export.diagnostic.lines import LOST_CALL
+from backstay.export.diagnostic.lines import LOST, LOST_CALL
 from backstay.export.diagnostic.messages import Fields
 from backstay.export.diagnostic.payloads import PayloadError, Resolver
-from backstay.export.diagnostic.trace import LOST
+from backstay.system.files import read_whole
+from backstay.vocab.errors import UserError
 
 NATIVE: Final = ("response", "stream_event")
 """Kinds of native payloads that are an answer."""
 _ENDS: Final = frozenset(("assistant", "session_shutdown", "session_init", "error", "pre_run", "provider_request"))
-"""What comes after a model call that is over."""
+"""Events that come only after a model call is over."""
 
 Key = tuple[str, object, str]
 
 
 class Issue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Something that is wrong with a diagnostic log."""
+    """A problem of a diagnostic log."""
 
     code: str
     message: str
@@ -35,7 +38,7 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a check."""
+    """The outcome of a check."""
 
     ok: bool
     issues: tuple[Issue, ...]
@@ -43,7 +46,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(lines: Sequence[Fields], resolver: Resolver | None = None) -> Report:
-    """Look at the lines of a diagnostic log, and at their payloads when there is a resolver."""
+    """Check the lines of a diagnostic log, and their payloads if there is a resolver."""
     seen = CallsSeen()
     issues: list[Issue] = []
     for index, line in enumerate(lines):
@@ -56,13 +59,13 @@ def check(lines: Sequence[Fields], resolver: Resolver | None = None) -> Report:
 
 
 class CallsSeen:
-    """What was seen of model calls and tools."""
+    """Check that model calls and tools have their lines."""
 
     def __init__(self, *, in_order: bool = False) -> None:
-        """With `in_order`, all lines of a turn stand before the end of the turn after it: what was in order is forgotten then."""
+        """With `in_order`, all lines of a turn come before the end of the next turn: then the turn is forgotten, if it has no issue."""
         self._in_order = in_order
         self._before = ""
-        """The turn that ended last."""
+        """The last turn that ended."""
         self._requests: dict[Key, list[int]] = {}
         self._native: Counter[Key] = Counter()
         self._raw: Counter[Key] = Counter()
@@ -78,7 +81,7 @@ class CallsSeen:
         self._lost_lines = 0
 
     def take(self, index: int, line: Fields, *, is_whole: bool = True) -> None:
-        """Look at the next line."""
+        """Take the next line."""
         key, event = _key(line), line.get("event")
         if event in _ENDS and line.get("code") != LOST:
             self._last_end = index
@@ -126,7 +129,7 @@ class CallsSeen:
             self._before = turn
 
     def _forget(self, turn: str) -> None:
-        """Drop what is in order of a turn that is over."""
+        """Drop what has no issue of a turn that is over."""
         for key in [key for key in self._requests if key[0] == turn]:
             if not any(self._request(key, self._requests[key])):
                 del self._requests[key]
@@ -140,7 +143,7 @@ class CallsSeen:
             self._given_up.discard(turn)
 
     def issues(self) -> Iterator[Issue]:
-        """What is wrong with what was seen."""
+        """Yield the issues of the lines so far."""
         for key, indexes in self._requests.items():
             yield from self._request(key, indexes)
         for call, index in self._calls.items():
@@ -166,11 +169,11 @@ class CallsSeen:
             yield _issue("PROVIDER_RESPONSE_RAW_MISSING", "The request has no raw answer.", key, indexes[-1])
 
     def _is_open(self, key: Key, indexes: list[int]) -> bool:
-        """Whether the answer may still come: nothing after the request says that it is over."""
+        """Return whether the answer may still come: no line after the request shows that the call is over."""
         return not self._normalized[key] and indexes[-1] >= self._last_end
 
     def notes(self) -> Iterator[str]:
-        """What is not wrong, and worth a word."""
+        """Yield what is worth a note and no issue."""
         if self._lost_lines:
             yield f"Lost from the trace: {self._lost_lines} lines."
         for why, count in Counter(self._lost.values()).items():
@@ -204,7 +207,7 @@ def _tool(code: str, message: str, call: tuple[str, str], index: int) -> Issue:
 
 
 def in_words(issues: Iterable[Issue]) -> tuple[str, ...]:
-    """Issues for people to read."""
+    """Return issues for a person to read."""
     return tuple(f"{issue.code}: {issue.message}{_where(issue)}" for issue in issues)
 
 
@@ -213,3 +216,96 @@ def _where(issue: Issue) -> str:
     if issue.round is not None:
         place.append(f"round {issue.round}")
     return f" ({', '.join(place)})" if place else ""
+
+
+class DiagnosticLog(Struct, frozen=True, kw_only=True):
+    """The readable lines of a diagnostic log, and what is wrong with the others."""
+
+    lines: tuple[Fields, ...]
+    problems: tuple[str, ...] = ()
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """The conversation of a diagnostic log."""
+
+    messages: list[Fields] = field(default_factory=list)
+    history: list[Fields] = field(default_factory=list)
+    """The same as entries: `{"id", "timestamp", "category": "chat", "type", "data"}`."""
+    problems: tuple[str, ...] = ()
+
+
+def read_diagnostic(path: Path) -> DiagnosticLog:
+    """Return the lines of the file at `path`. Raise `UserError` only when the file cannot be read."""
+    try:
+        content = read_whole(path)
+    except OSError as exc:
+        raise UserError(f"Cannot read {str(path)!r}: {exc.strerror or exc}.") from exc
+    return parse_diagnostic(content)
+
+
+def parse_diagnostic(content: bytes) -> DiagnosticLog:
+    """Return the lines of a diagnostic log."""
+    lines: list[Fields] = []
+    problems: list[str] = []
+    pieces = content.split(b"\n")
+    for number, piece in enumerate(pieces, start=1):
+        if not piece.strip():
+            continue
+        try:
+            line = msgspec.json.decode(piece, type=dict[str, object])
+            if not all(isinstance(line.get(key), str) for key in ("timestamp", "sessionId", "event")):
+                raise msgspec.ValidationError("it has no timestamp, sessionId or event")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            torn = number == len(pieces)
+            problems.append(f"Line {number} is torn off." if torn else f"Line {number} cannot be read: {exc}.")
+        else:
+            lines.append(line)
+    return DiagnosticLog(lines=tuple(lines), problems=tuple(problems))
+
+
+def replay(lines: Iterable[Fields], resolver: Resolver | None = None) -> Replayed:
+    """Return the conversation at the end of `lines`. Without a resolver, messages in payloads are missing."""
+    resolver = resolver or Resolver(None)
+    messages: list[Fields | None] = []
+    problems: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if line.get("event") != "history_mutation":
+            continue
+        length = line.get("length")
+        if not isinstance(length, int) or length < 0:
+            problems.append(f"Line {number} changes the history without saying how long it is then.")
+        elif line.get("mutation") == "truncate":
+            del messages[length:]
+        else:
+            _place(messages, max(0, length - 1), _message(line, number, resolver, problems))
+    missing = sum(message is None for message in messages)
+    if missing:
+        problems.append(f"{missing} of {len(messages)} messages are missing.")
+    return _as_replay([message for message in messages if message is not None], problems)
+
+
+def _place(messages: list[Fields | None], at: int, message: Fields | None) -> None:
+    """Put a message at its position, also when those before it are lost."""
+    del messages[at:]
+    messages += [None] * (at - len(messages))
+    messages.append(message)
+
+
+def _message(line: Fields, number: int, resolver: Resolver, problems: list[str]) -> Fields | None:
+    try:
+        message = resolver.resolve(line.get("message"))
+    except PayloadError as exc:
+        problems.append(f"Line {number}: {exc.problem}: {exc}")
+        return None
+    if isinstance(message, dict) and isinstance(message.get("role"), str):
+        return message
+    problems.append(f"Line {number} adds something that is not a message.")
+    return None
+
+
+def _as_replay(messages: list[Fields], problems: Sequence[str]) -> Replayed:
+    entries = [
+        {"id": one.get("id"), "timestamp": one.get("timestamp"), "category": "chat", "type": one["role"], "data": one}
+        for one in messages
+    ]
+    return Replayed(messages=messages, history=entries, problems=tuple(problems))

@@ -1,6 +1,6 @@
-"""Writes the diagnostic log of a session: one JSON object a line, made from its log and its trace, secrets taken out.
+"""Write the diagnostic log of a session: one JSON object a line, made from its log and its trace, without secrets.
 
-Nothing is written to the session, so one that is running can be looked at too.
+Nothing is written to the session, so one that is running can be exported too.
 """
 
 import functools
@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from backstay.catalog.load import PagedLog, with_log
-from backstay.export.diagnostic.lines import Material, lines_of
+from backstay.export.diagnostic.lines import DiagnosticSource, lines_of
 from backstay.export.diagnostic.messages import Fields, MessageHistory
 from backstay.export.diagnostic.payloads import Payloads, join
 from backstay.logic.secrets.redact import PLAIN, Redactor
@@ -29,8 +29,8 @@ TEXTS: Final = 64
 """Long texts that are kept for the lines to come."""
 
 
-def material_of(log: PagedLog, url: str) -> Material:
-    """What the diagnostic log of a session in the store at `url` is made of. Only the trace is read at once: it is kept small."""
+def load_source(log: PagedLog, url: str) -> DiagnosticSource:
+    """Return the source of the diagnostic log of a session in the store at `url`. Only the trace is read at once: it is kept small."""
 
     @functools.lru_cache(TEXTS)
     def text(sha256: str) -> str | None:
@@ -41,23 +41,37 @@ def material_of(log: PagedLog, url: str) -> Material:
 
     folder = trace_folder(url)
     trace = None if folder is None else read_trace(folder, log.session)
-    return Material(session=log.session, records=log, trace=trace, text=text)
+    return DiagnosticSource(session=log.session, records=log, trace=trace, text=text)
 
 
 async def export_diagnostic(store: EventStore, session: str, target: Path, *, redactor: Redactor = PLAIN) -> int:
     """Write the diagnostic log of `session` to `target` and its payloads beside it; return the number of lines."""
-    return await with_log(store, session, lambda log: write_diagnostic(material_of(log, store.url), target, redactor))
+    return await with_log(store, session, lambda log: write_diagnostic(load_source(log, store.url), target, redactor))
 
 
-def write_diagnostic(material: Material, target: Path, redactor: Redactor = PLAIN) -> int:
-    """Do so in a thread that has a log open."""
-    return _write(target, json_lines(material, Payloads(target.parent, material.session), redactor=redactor))
+def write_diagnostic(source: DiagnosticSource, target: Path, redactor: Redactor = PLAIN) -> int:
+    """Write a diagnostic log in a thread that has the log open; return the number of lines. Leave `target` as it was on failure."""
+    lines, count = json_lines(source, Payloads(target.parent, source.session), redactor=redactor), 0
+
+    def count_lines() -> Iterator[bytes]:
+        nonlocal count
+        for line in lines:
+            count += 1
+            yield line + b"\n"
+
+    try:
+        replace_file(target, count_lines())
+    except OSError as exc:
+        raise UserError(f"Cannot write {str(target)!r}: {exc.strerror or exc}.") from exc
+    return count
 
 
-def json_lines(material: Material, payloads: Payloads | None = None, *, redactor: Redactor = PLAIN) -> Iterator[bytes]:
-    """The diagnostic log, a line at a time. Without a place for payloads every line is whole, however long it is."""
+def json_lines(
+    source: DiagnosticSource, payloads: Payloads | None = None, *, redactor: Redactor = PLAIN
+) -> Iterator[bytes]:
+    """Yield the diagnostic log, a line at a time. Without `payloads` every line is whole, however long."""
     writer = _Writer(payloads, redactor)
-    return (writer.line(fields) for fields in lines_of(material, redactor))
+    return (writer.line(fields) for fields in lines_of(source, redactor))
 
 
 class _Writer:
@@ -65,7 +79,7 @@ class _Writer:
         self._payloads = payloads
         self._redactor = redactor
         self._items: dict[int, tuple[object, bytes]] = {}
-        """Items of requests that are written, which many requests have in common; kept, so that an id is not used again."""
+        """Encoded items of requests, which many requests share; the items are kept, so that their ids are not used again."""
 
     def line(self, fields: Fields) -> bytes:
         if fields.get("payloadKind") == "request":
@@ -88,7 +102,7 @@ class _Writer:
         return msgspec.Raw(self._payloads.field(written))
 
     def _request(self, payload: object) -> object:
-        """A request as it travelled: its history in parts that it shares with the requests before it."""
+        """Return a request as it was sent, its history in parts that it shares with the requests before it."""
         if not isinstance(payload, dict):
             return payload
         raw = {key: self._body(value) if isinstance(value, dict) else value for key, value in payload.items()}
@@ -113,20 +127,3 @@ class _Writer:
     def _list(self, items: Iterable[bytes]) -> msgspec.Raw:
         listed = list(items)
         return msgspec.Raw(join(listed) if self._payloads is None else self._payloads.items(listed))
-
-
-def _write(target: Path, lines: Iterable[bytes]) -> int:
-    """Replace `target` when all lines are written, or leave it as it was."""
-    count = 0
-
-    def counted() -> Iterator[bytes]:
-        nonlocal count
-        for line in lines:
-            count += 1
-            yield line + b"\n"
-
-    try:
-        replace_file(target, counted())
-    except OSError as exc:
-        raise UserError(f"Cannot write {str(target)!r}: {exc.strerror or exc}.") from exc
-    return count

@@ -1,4 +1,4 @@
-"""Messages as the diagnostic log has them: one neutral shape, long texts whole, secrets taken out, each written down once."""
+"""Messages and calls as the diagnostic log has them: in one neutral shape, in full, without secrets, each encoded once."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -14,13 +14,13 @@ Fields = dict[str, object]
 
 
 class MessageHistory(NamedTuple):
-    """A conversation at one moment, each message as JSON."""
+    """A conversation at one point, each message as JSON."""
 
     items: tuple[bytes, ...]
 
 
 class Messages:
-    """Writes messages down, each one once. `read` gives long texts by their hash."""
+    """Encode messages, each once. `read` returns long texts by their hash."""
 
     def __init__(self, read: Callable[[str], str | None], redactor: Redactor) -> None:
         self._read = read
@@ -28,7 +28,7 @@ class Messages:
         self._written: dict[int, tuple[SessionMessage, bytes, bytes]] = {}
 
     def fields(self, message: SessionMessage) -> Fields:
-        """A message: its role, its text, its calls or the call that it answers, and what else there is in it."""
+        """Return a message: its role, its text, its calls or the call that it answers, and its other parts."""
         fields: Fields = {"id": message.id, "role": message.role, "content": self.text(message.content)}
         if calls := [_call(part) for part in message.content if isinstance(part, ToolCall)]:
             fields["toolCalls"] = calls
@@ -42,12 +42,12 @@ class Messages:
         return fields | {"state": message.state, "timestamp": iso(message.at)}
 
     def text(self, parts: Sequence[object]) -> str:
-        """The text of `parts`, whole."""
+        """Return the text of `parts`, in full."""
         return "".join([self._text(part) for part in parts])
 
     def history(self, messages: Sequence[SessionMessage]) -> MessageHistory:
-        """A conversation."""
-        return MessageHistory(tuple([self._known(message)[1] for message in messages]))
+        """Encode a conversation."""
+        return MessageHistory(tuple([self._encode(message)[1] for message in messages]))
 
     def forget(self, kept: Iterable[SessionMessage]) -> None:
         """Drop all messages but those `kept`."""
@@ -55,11 +55,11 @@ class Messages:
         self._written = {at: known for at, known in self._written.items() if at in ids}
 
     def structure(self, messages: Sequence[SessionMessage]) -> MessageHistory:
-        """The outline of a conversation: who said how much and called what."""
-        return MessageHistory(tuple([self._known(message)[2] for message in messages]))
+        """Encode the outline of a conversation: the role, length and calls of each message."""
+        return MessageHistory(tuple([self._encode(message)[2] for message in messages]))
 
-    def _known(self, message: SessionMessage) -> tuple[SessionMessage, bytes, bytes]:
-        # By identity, since the same message may be shortened later; it is kept so that its place is not used again.
+    def _encode(self, message: SessionMessage) -> tuple[SessionMessage, bytes, bytes]:
+        # By identity, since the same message may be shortened later; it is kept so that its id is not used again.
         known = self._written.get(id(message))
         if known is None:
             fields = self.fields(message)
@@ -112,8 +112,8 @@ class Batches:
         self.parent = ""
         """The session whose call opened this one."""
 
-    def started(self, batch: str, calls: Sequence[ToolCall], about: Fields) -> Iterator[tuple[str, Fields]]:
-        """A reply asked for `calls`; `about` is what its lines say of the model call."""
+    def start(self, batch: str, calls: Sequence[ToolCall], about: Fields) -> Iterator[tuple[str, Fields]]:
+        """Yield the lines of a reply with `calls`; `about` are the fields of its model call."""
         if not calls:
             return
         names = [call.name for call in calls]
@@ -125,8 +125,8 @@ class Batches:
             self._calls[call.id] = one
             yield "tool_execution_request", one.about | {"parameters": _parameters(call.args)}
 
-    def finished(self, event: ToolFinished | ChildFinished, messages: Messages) -> Iterator[tuple[str, Fields]]:
-        """A call has its result."""
+    def finish(self, event: ToolFinished | ChildFinished, messages: Messages) -> Iterator[tuple[str, Fields]]:
+        """Yield the line of the result of a call."""
         child = isinstance(event, ChildFinished)
         ok = event.outcome in ("ok", "completed")
         text = event.text if isinstance(event, ChildFinished) else messages.text(event.content)
@@ -142,7 +142,7 @@ class Batches:
         self._calls = {id: one for id, one in self._calls.items() if one.about.get("executionId") in kept}
 
     def about(self, call: str) -> Fields:
-        """What every line about `call` says."""
+        """Return the fields that every line about `call` has."""
         known = self._calls.get(call)
         return known.about if known is not None else {"conversationId": self._session, "toolCallId": call}
 
@@ -156,7 +156,7 @@ class Batches:
 
 
 def _parameters(args: str) -> object:
-    """The arguments, read; the text as the model sent it when it is not JSON."""
+    """Decode the arguments; return text that is not JSON as the model sent it."""
     try:
         return msgspec.json.decode(args) if args.strip() else {}
     except (msgspec.DecodeError, RecursionError):

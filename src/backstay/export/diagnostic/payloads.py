@@ -1,4 +1,4 @@
-"""Fields too large for a line: each is a file of its own, named by what is in it, and a reference stands in its place.
+"""Fields too large for a line: each is a file of its own, named by the hash of its content, with a reference in its place.
 
 A reference is exactly `{"kind": "external-payload", "encoding": "json", "sha256", "byteLength", "relativePath"}`, the path being
 relative to the folder that the log is in. A payload may hold references itself. In a list, a reference to a list stands for the items of
@@ -20,11 +20,11 @@ from backstay.vocab.errors import UserError
 INLINE: Final = 32 * 1024
 """A field of more bytes than this becomes a payload."""
 PART: Final = 8
-"""Items of a list that make a part, and parts that make a part again."""
+"""Items of a list that make a part, and parts that make a larger part."""
 PARTS: Final = 1024
 """Parts that are remembered, besides those of the newest list."""
 SMALL: Final = 256
-"""An item of a long list that stays in the line."""
+"""Bytes of an item of a long list that stays in the line."""
 
 Problem = Literal[
     "INVALID_LIMIT",
@@ -43,7 +43,7 @@ Problem = Literal[
 
 
 class PayloadError(UserError):
-    """A reference does not lead to its payload; `problem` says why."""
+    """A reference that does not lead to its payload; `problem` says why."""
 
     code = "Export.Payload"
 
@@ -53,7 +53,7 @@ class PayloadError(UserError):
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Stands for a payload."""
+    """A reference to a payload."""
 
     kind: Literal["external-payload"] = "external-payload"
     encoding: Literal["json"] = "json"
@@ -63,7 +63,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Payloads:
-    """Writes payloads beside a log. A payload that is there already is not written again."""
+    """Write payloads beside a log, each once."""
 
     def __init__(self, root: Path, session: str) -> None:
         self._root = root
@@ -71,7 +71,7 @@ class Payloads:
         self._known: set[str] = set()
         self._parts: dict[tuple[bytes, ...], bytes] = {}
         self._older: dict[tuple[bytes, ...], bytes] = {}
-        """Parts that were not used since `_parts` was begun: they are dropped when it is full."""
+        """Parts that were not used since `_parts` was started: they are dropped when it is full."""
 
     def keep(self, content: bytes) -> bytes:
         """Write `content` (JSON) to a file; return its reference as JSON."""
@@ -84,11 +84,11 @@ class Payloads:
         return msgspec.json.encode(msgspec.to_builtins(reference))
 
     def field(self, content: bytes, limit: int = INLINE) -> bytes:
-        """`content` itself, or its reference when it is too large."""
+        """Return `content`, or its reference when it is too large."""
         return content if len(content) <= limit else self.keep(content)
 
     def items(self, items: Sequence[bytes]) -> bytes:
-        """A list: whole when it is small, else as references to its parts, which a longer list of the same beginning shares."""
+        """Return a list: in full when it is small, else as references to its parts, which longer lists of the same beginning share."""
         if sum(map(len, items)) + len(items) <= INLINE:
             return join(items)
         if len(self._parts) > PARTS + len(items):
@@ -121,7 +121,7 @@ class Payloads:
 
 
 class Resolver:
-    """Reads payloads back, within limits. Raises `PayloadError`; without a root every reference is unresolved."""
+    """Read payloads back, within limits. Raise `PayloadError`; without a root every reference is unresolved."""
 
     def __init__(self, root: Path | None, *, max_depth: int = 16, max_total_bytes: int = 1 << 30) -> None:
         if max_depth < 1 or max_total_bytes < 1:
@@ -132,11 +132,11 @@ class Resolver:
         self._sound: set[Reference] = set()
 
     def resolve(self, value: object) -> object:
-        """`value` with every reference in it, in any depth, replaced by what it stands for."""
+        """Return `value` with every reference in it, at any depth, replaced by its payload."""
         return self._resolve(value, ())
 
     def verify(self, value: object) -> None:
-        """Raise when a reference in `value`, in any depth, cannot be resolved. A payload is looked at only once."""
+        """Raise when a reference in `value`, at any depth, cannot be resolved. A payload is read only once."""
         self._verify(value, ())
 
     def _verify(self, value: object, within: tuple[str, ...]) -> None:
@@ -216,12 +216,12 @@ class Resolver:
 
 
 def is_reference(value: object) -> bool:
-    """Whether `value` means to be a reference."""
+    """Return whether `value` claims to be a reference."""
     return isinstance(value, dict) and value.get("kind") == "external-payload"
 
 
 def reference_of(value: object) -> Reference:
-    """The reference that `value` is; `INVALID_REFERENCE` when it only means to be one."""
+    """Read a reference. Raise `PayloadError` with `INVALID_REFERENCE` for a malformed one."""
     try:
         reference = msgspec.convert(value, Reference)
     except msgspec.ValidationError as exc:
@@ -232,7 +232,7 @@ def reference_of(value: object) -> Reference:
 
 
 def join(items: Sequence[bytes]) -> bytes:
-    """A JSON list of JSON values."""
+    """Join JSON values to a JSON list."""
     return b"[" + b",".join(items) + b"]"
 
 

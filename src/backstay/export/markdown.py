@@ -1,4 +1,4 @@
-"""A conversation as a Markdown document."""
+"""Write a conversation as a Markdown document."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,27 +7,27 @@ from typing import Final, assert_never
 
 from msgspec import Struct
 
-from backstay.export.page.fold import (
+from backstay.export.dialogue import (
     Argument,
     Block,
+    CallBlock,
+    Collapsible,
     Dialogue,
+    DialogueMessage,
     Fact,
-    Folded,
     Media,
     Note,
     PageTurn,
-    Passage,
-    Speech,
-    ToolCallPassage,
+    Paragraph,
 )
 from backstay.logic.text import describe_size, shorten, show_lines
 
-_FENCE: Final = re.compile(r"( *(?:(?:[-*+]|\d{1,9}[.)]) +)*)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
+_OPENING: Final = re.compile(r"( *(?:(?:[-*+]|\d{1,9}[.)]) +)*)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
 """The beginning of a block of code, also where it is an item of a list."""
 _LANGUAGE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,20}(?=\s|$)")
 _TICKS: Final = re.compile("`+")
 _SPECIAL: Final = re.compile(r"\\[!-/:-@\[-`{-~]|`+|<(?=[A-Za-z/!?])|!\[|\]:|\]\((?:([^\s()<>`\"'\\\[\]]*)\))?")
-"""What has a meaning of its own: an escape, code, a tag, an image, a definition, a link (with its address, when that is a plain one)."""
+"""Markup: an escape, code, a tag, an image, a definition, a link (with its address, if that is a plain one)."""
 _IN_CELLS: Final = re.compile(r"<[A-Za-z/!?]|!\[")
 _SAFE: Final = re.compile(r"(?:https?:|mailto:[^&]*|[^:&]*)(?:[/?#].*)?", re.IGNORECASE)
 """Addresses that a link may lead to."""
@@ -36,26 +36,26 @@ _INSTEAD: Final = {"<": "&lt;", "![": "!\\[", "]:": "]\\:", "](": "]\\("}
 
 
 class Segment(Struct, frozen=True, kw_only=True):
-    """Lines of a text that are a block of code, or none."""
+    """Lines of a text: a block of code, or other lines."""
 
     lines: Sequence[str]
     code: bool = False
     language: str = ""
 
 
-def fenced(text: str, language: str = "") -> str:
-    """A block of code that `text` cannot end."""
-    return _fenced(show_lines(text).removesuffix("\n"), language)
+def fence(text: str, language: str = "") -> str:
+    """Return `text` as a block of code that it cannot end."""
+    return _fence(show_lines(text).removesuffix("\n"), language)
 
 
-def quoted(text: str, *, hard: bool = False) -> str:
-    """A quotation of `text`, which is Markdown; `hard` keeps its lines apart, as somebody typed them."""
-    lines = "\n".join(_contained(show_lines(text).strip("\n"), hard=hard)).split("\n")
+def quote(text: str, *, hard: bool = False) -> str:
+    """Return a quotation of `text`, which is Markdown; `hard` keeps the line breaks as they were typed."""
+    lines = "\n".join(_contain(show_lines(text).strip("\n"), hard=hard)).split("\n")
     return "\n".join([f"> {line}" if line else ">" for line in lines])
 
 
 def in_code(text: str) -> str:
-    """`text` as a piece of code within a line."""
+    """Return `text` as code for the inside of a line."""
     flat = shorten(show_lines(text)) or " "
     ticks = "`" * (1 + max(map(len, _TICKS.findall(flat)), default=0))
     space = " " if "`" in flat else ""
@@ -63,21 +63,21 @@ def in_code(text: str) -> str:
 
 
 def in_words(text: str) -> str:
-    """`text` within a line, without any meaning of its own."""
+    """Return `text` for the inside of a line, with all markup escaped."""
     return _PUNCTUATION.sub(r"\\\1", shorten(show_lines(text)))
 
 
 def in_html(text: str) -> str:
-    """`text` within a line of HTML."""
+    """Return `text` for the inside of a line of HTML."""
     return escape(shorten(show_lines(text)))
 
 
 def segments(text: str) -> Iterator[Segment]:
-    """`text` as blocks of code and what stands between them."""
+    """Split `text` into blocks of code and the lines between them."""
     lines = text.split("\n")
     start = at = 0
     while at < len(lines):
-        opening = _FENCE.fullmatch(lines[at])
+        opening = _OPENING.fullmatch(lines[at])
         if opening is None:
             at += 1
             continue
@@ -86,20 +86,20 @@ def segments(text: str) -> Iterator[Segment]:
             yield Segment(lines=before)
         end = _end_of(lines, at + 1, opening[2])
         language = _LANGUAGE.match(opening[3])
-        code = [_undented(line, opening.start(2)) for line in lines[at + 1 : end]]
+        code = [_dedent(line, opening.start(2)) for line in lines[at + 1 : end]]
         yield Segment(lines=code, code=True, language=language[0] if language else "")
         start = at = end + 1
     if start < len(lines):
         yield Segment(lines=lines[start:])
 
 
-def _contained(text: str, *, hard: bool) -> Iterator[str]:
+def _contain(text: str, *, hard: bool) -> Iterator[str]:
     before = ""
     for segment in segments(text):
         if segment.code:  # at the margin, where no list and no quotation around it can change what it is
-            lines: Sequence[str] = (_fenced("\n".join(segment.lines), segment.language),)
+            lines: Sequence[str] = (_fence("\n".join(segment.lines), segment.language),)
         else:
-            lines = [_harmless(line.rstrip(" ")) for line in segment.lines]
+            lines = [_escape_line(line.rstrip(" ")) for line in segment.lines]
             if hard:
                 followed = zip(lines, (*lines[1:], ""), strict=True)
                 lines = [f"{line}  " if line and after else line for line, after in followed]
@@ -108,12 +108,12 @@ def _contained(text: str, *, hard: bool) -> Iterator[str]:
         before = lines[-1]
 
 
-def _fenced(text: str, language: str) -> str:
+def _fence(text: str, language: str) -> str:
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _undented(line: str, indent: int) -> str:
+def _dedent(line: str, indent: int) -> str:
     return line[min(indent, len(line) - len(line.lstrip(" "))) :]
 
 
@@ -125,14 +125,14 @@ def _end_of(lines: Sequence[str], start: int, fence: str) -> int:
     return len(lines)
 
 
-def _harmless(line: str) -> str:
-    """A line outside of blocks of code."""
+def _escape_line(line: str) -> str:
+    """Escape a line outside of blocks of code."""
     if "|" in line and _IN_CELLS.search(line):  # in a table, a cell ends a piece of code
-        return "|".join(map(_harmless_cell, line.split("|")))
-    return _harmless_cell(line)
+        return "|".join(map(_escape_cell, line.split("|")))
+    return _escape_cell(line)
 
 
-def _harmless_cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     given: list[str] = []
     at = 0
     while found := _SPECIAL.search(text, at):
@@ -152,12 +152,12 @@ def _harmless_cell(text: str) -> str:
 
 
 def _code_end(text: str, start: int, ticks: int) -> int:
-    """Where a piece of code ends that began with so many backticks; -1 when it does not end in this line."""
+    """Return where code ends that began with so many backticks; -1 when it does not end in this line."""
     return next((run.end() for run in _TICKS.finditer(text, start) if len(run[0]) == ticks), -1)
 
 
 def markdown_page(dialogue: Dialogue) -> Iterator[str]:
-    """The document, a turn at a time."""
+    """Yield the document, a turn at a time."""
     head = [f"# {in_words(dialogue.title)}", "", *map(_fact, dialogue.facts)]
     yield "\n".join(head) + "\n"
     for turn in dialogue.turns:
@@ -178,10 +178,10 @@ def _turn(turn: PageTurn) -> Iterator[str]:
         if isinstance(part, Note):
             yield from _note(part)
         else:
-            yield from _speech(part)
+            yield from _message(part)
 
 
-def _speech(speech: Speech) -> Iterator[str]:
+def _message(speech: DialogueMessage) -> Iterator[str]:
     model = f"Model {in_code(speech.label)}" if speech.label else "Model"
     yield f"### {model if speech.who == 'model' else in_words(speech.label)}"
     for block in speech.blocks:
@@ -191,11 +191,11 @@ def _speech(speech: Speech) -> Iterator[str]:
 
 def _block(block: Block, *, hard: bool) -> Iterator[str]:
     match block:
-        case Passage():
-            yield quoted(block.text, hard=hard)
-        case Folded():
-            yield _details(block.title, quoted(block.text, hard=hard))
-        case ToolCallPassage():
+        case Paragraph():
+            yield quote(block.text, hard=hard)
+        case Collapsible():
+            yield _details(block.title, quote(block.text, hard=hard))
+        case CallBlock():
             yield from _call(block)
         case Media():
             yield f"*Not shown:* {in_code(block.name)}"
@@ -205,12 +205,12 @@ def _block(block: Block, *, hard: bool) -> Iterator[str]:
             assert_never(block)
 
 
-def _call(call: ToolCallPassage) -> Iterator[str]:
+def _call(call: CallBlock) -> Iterator[str]:
     yield f"**Tool {in_code(call.name)}: {in_words(call.ending)}**"
-    yield from _given(call.given)
+    yield from _arguments(call.given)
     if call.changed:
         yield from ("", "The model had wanted to give it this, and a hook or the person changed it:")
-        yield from _given(call.changed)
+        yield from _arguments(call.changed)
     if call.child:
         yield from ("", f"A session of its own answered: {in_code(call.child)} (`backstay export` writes it, too)")
     for part in call.result:
@@ -218,14 +218,14 @@ def _call(call: ToolCallPassage) -> Iterator[str]:
         if isinstance(part, Media):
             yield f"*Not shown:* {in_code(part.name)}"
         else:
-            yield _details(f"Result{describe_size(part)}", fenced(part.text, "text"), shown=not call.went_well)
+            yield _details(f"Result{describe_size(part)}", fence(part.text, "text"), shown=not call.succeeded)
 
 
-def _given(given: Iterable[Argument]) -> Iterator[str]:
+def _arguments(given: Iterable[Argument]) -> Iterator[str]:
     for each in given:
         label = in_code(each.name) if each.name else "Arguments"
         yield from ("", f"{label}{describe_size(each.value) if each.value.left_out else ''}:", "")
-        yield fenced(each.value.text, "text" if each.name else "json")
+        yield fence(each.value.text, "text" if each.name else "json")
 
 
 def _note(note: Note) -> Iterator[str]:
@@ -233,10 +233,10 @@ def _note(note: Note) -> Iterator[str]:
     if not note.detail:
         return
     yield ""
-    detail = fenced(note.detail, "text")
+    detail = fence(note.detail, "text")
     yield _details(note.title, detail) if note.title else detail
 
 
 def _details(title: str, content: str, *, shown: bool = False) -> str:
-    """Something to open. Its title is HTML; the empty lines make Markdown of what is inside."""
+    """Return a text that a reader may open. Its title is HTML; the empty lines let Markdown be read inside."""
     return f"<details{' open' if shown else ''}><summary>{in_html(title)}</summary>\n\n{content}\n\n</details>"

@@ -1,4 +1,4 @@
-"""Tells the conversation of a log: the active path, turn by turn, without secrets. What a rewind left behind is not told."""
+"""The conversation of a log, turn by turn: the active path, without secrets and without what a rewind left behind."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -51,14 +51,14 @@ from backstay.vocab.specs import SessionMeta
 Who = Literal["person", "model", "other"]
 
 
-class Passage(Struct, frozen=True, kw_only=True):
-    """Something that was said."""
+class Paragraph(Struct, frozen=True, kw_only=True):
+    """A text of a person, a model or another speaker."""
 
     text: str
 
 
-class Folded(Struct, frozen=True, kw_only=True):
-    """Something that a reader opens when they want to: reasoning, a summary."""
+class Collapsible(Struct, frozen=True, kw_only=True):
+    """A text that a reader may open: reasoning, a summary."""
 
     title: str
     text: str
@@ -72,19 +72,19 @@ class Argument(Struct, frozen=True, kw_only=True):
     value: Excerpt
 
 
-class ToolCallPassage(Struct, frozen=True, kw_only=True):
-    """A tool that the model called."""
+class CallBlock(Struct, frozen=True, kw_only=True):
+    """A call of a tool, with its result."""
 
     name: str
     given: tuple[Argument, ...]
     ending: str
     """How it ended, in words."""
-    went_well: bool
+    succeeded: bool
     changed: tuple[Argument, ...] = ()
-    """What the model had wanted to give it, when a hook or the person changed that."""
+    """The model's arguments, when a hook or the person changed them."""
     result: tuple["Excerpt | Media", ...] = ()
     child: str = ""
-    """The session that answered it."""
+    """The id of the subagent that answered it."""
 
 
 class Media(Struct, frozen=True, kw_only=True):
@@ -94,32 +94,32 @@ class Media(Struct, frozen=True, kw_only=True):
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """Something that happened, in our words, and what others said of it."""
+    """Something that happened, and a text about it."""
 
     text: str
     detail: str = ""
     title: str = ""
-    """What the detail is, when it is to be opened; empty when it stands there."""
+    """The title of the detail, when a reader must open it; empty when it is always shown."""
 
 
-Block = Passage | Folded | ToolCallPassage | Media | Note
+Block = Paragraph | Collapsible | CallBlock | Media | Note
 
 
-class Speech(Struct, frozen=True, kw_only=True):
-    """What one of them said and did, until another took over."""
+class DialogueMessage(Struct, frozen=True, kw_only=True):
+    """The blocks of one speaker, until another one speaks."""
 
     who: Who
     label: str
-    """Who it was. Of a model its name, where there are several."""
+    """The speaker; for a model its name, if there are several."""
     blocks: tuple[Block, ...]
 
 
 class PageTurn(Struct, frozen=True, kw_only=True):
-    """What was said from one input to the end of its answer. What came before the first input has the number 0."""
+    """The messages from one input to the end of its answer. Messages before the first input have the number 0."""
 
     number: int
     at: str
-    parts: tuple[Speech | Note, ...]
+    parts: tuple[DialogueMessage | Note, ...]
 
 
 class Fact(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class Fact(Struct, frozen=True, kw_only=True):
     label: str
     value: str
     literal: bool = False
-    """Whether it is a name or a path, to be copied letter for letter."""
+    """Whether it is a name or a path, which is shown letter for letter."""
 
 
 class Dialogue(Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class Dialogue(Struct, frozen=True, kw_only=True):
     facts: tuple[Fact, ...]
     turns: Iterable[PageTurn]
     ending: str = ""
-    """Why it goes no further, when the log does not."""
+    """Why it ends early, when the log cannot be read any further."""
 
 
 MOST_PARTS: Final = 20
@@ -156,17 +156,17 @@ ENDINGS: Final = {
 
 
 class CallResults(Struct, kw_only=True):
-    """What became of calls, by their ids. An id belongs to one reply, so other paths do no harm here."""
+    """The results of calls, by their ids. An id belongs to one reply, so calls of other paths do no harm here."""
 
     ends: dict[str, ToolFinished | ChildFinished] = {}
     replaced: dict[str, str] = {}
-    """What a hook showed the model instead of a result."""
+    """The texts that a hook showed the model instead of results."""
     args: dict[str, str] = {}
     """Arguments that a hook or a person changed."""
     children: dict[str, str] = {}
 
-    def hear(self, record: Recorded) -> None:
-        """Take an event in."""
+    def apply(self, record: Recorded) -> None:
+        """Fold one event."""
         match event := record.event:
             case ToolFinished():
                 self.ends[event.call] = event
@@ -185,24 +185,24 @@ class CallResults(Struct, kw_only=True):
                 pass
 
 
-class CallTeller:
-    """Tells calls; `read` gives a long result whole."""
+class CallBlocks:
+    """Make the blocks of calls; `read` returns a long result in full."""
 
     def __init__(self, results: CallResults, read: Callable[[TextRef], str], redactor: Redactor) -> None:
         self._results = results
         self._read = read
         self._redactor = redactor
 
-    def told(self, call: ToolCall, *, over: bool) -> ToolCallPassage:
-        """A call; `over` says whether its turn has ended."""
+    def block(self, call: ToolCall, *, over: bool) -> CallBlock:
+        """Return the block of a call; `over` says whether its turn has ended."""
         end = self._results.ends.get(call.id)
         changed = self._results.args.get(call.id, call.args)
-        return ToolCallPassage(
+        return CallBlock(
             name=self._redactor.text(call.name),
-            given=tuple(self._given(changed)),
-            changed=tuple(self._given(call.args)) if changed != call.args else (),
+            given=tuple(self._arguments(changed)),
+            changed=tuple(self._arguments(call.args)) if changed != call.args else (),
             ending=self._ending(call.id, over=over),
-            went_well=end is not None and end.outcome in ("ok", "completed"),
+            succeeded=end is not None and end.outcome in ("ok", "completed"),
             result=tuple(self._result(call.id)),
             child=self._results.children.get(call.id, ""),
         )
@@ -215,7 +215,7 @@ class CallTeller:
         hooked = "; a hook replaced what the model saw of it" if call in self._results.replaced else ""
         return f"{ENDINGS[end.outcome]}{f' ({self._redactor.text(code)})' if code else ''}{hooked}"
 
-    def _given(self, args: str) -> Iterator[Argument]:
+    def _arguments(self, args: str) -> Iterator[Argument]:
         try:
             read = msgspec.json.decode(args) if args.strip() else {}
             clean = self._redactor.value(read)
@@ -256,7 +256,7 @@ class CallTeller:
 
 
 def media_name(part: MediaRef | MediaLink | InlineMedia) -> str:
-    """An image, a sound or a document in words."""
+    """Return a name for an image, a sound or a document."""
     match part:
         case MediaRef():
             named = f"{part.name}, " if part.name else ""
@@ -276,7 +276,7 @@ def _has_lines(value: object) -> bool:
 
 
 SPEAKERS: Final[Mapping[By, str]] = {"hook": "Hook", "system": "Backstay", "child": "Child session", "model": "Model"}
-"""Who else may put something into a conversation."""
+"""The other authors of messages."""
 TRIGGERS: Final = {
     "manual": "because somebody asked for it",
     "auto": "because it was nearly full",
@@ -291,34 +291,34 @@ STOPS: Final = {
 }
 
 
-class Survey(Struct, frozen=True, kw_only=True):
-    """What is said of a whole conversation before its turns are told."""
+class Overview(Struct, frozen=True, kw_only=True):
+    """A whole conversation, and the facts of its header."""
 
     meta: SessionMeta
-    told: Conversation
+    conversation: Conversation
     turns: int
     models: tuple[str, ...]
-    """Those that answered, in order."""
+    """The models that answered, in order."""
     rewinds: int
     cost: str
-    """What the session and its children cost, on every path; empty when nobody knows."""
+    """The cost of the session and its subagents, on every path; empty when it is unknown."""
 
 
 def dialogue_of(log: PagedLog, redactor: Redactor) -> Dialogue:
-    """The conversation of a log. Its turns are made one at a time, as somebody asks for them."""
-    found = _survey(log)
+    """Return the conversation of a log. Its turns are made one at a time, when they are read."""
+    found = _overview(log)
     trouble = log.trouble.detail if log.trouble is not None else ""
     return Dialogue(
         title=redactor.text(found.meta.name) or found.meta.id,
         facts=tuple(_facts(found, redactor)),
-        turns=_Teller(log.text, found, redactor).turns(),
+        turns=_TurnBuilder(log.text, found, redactor).turns(),
         ending=f"The log goes no further: {trouble}" if trouble else "",
     )
 
 
-def _survey(log: PagedLog) -> Survey:
+def _overview(log: PagedLog) -> Overview:
     meta, fold, money = SessionMeta(id=log.session), ConversationFold(), BudgetState()
-    told = unknown = rewinds = turns = 0
+    priced = unknown = rewinds = turns = 0
     for records in log.pages():
         meta = project(meta, records)
         for record in records:
@@ -328,7 +328,7 @@ def _survey(log: PagedLog) -> Survey:
             if type(event) in budget.FOLDS_ON:
                 money = budget.fold_budget(money, record)
             if isinstance(event, ModelReplied | ModelFailed) and event.usage:
-                told, unknown = told + 1, unknown + (event.cost is None)
+                priced, unknown = priced + 1, unknown + (event.cost is None)
     conversation = fold.over(log, log.session)
     models: dict[str, None] = {}
     for record in filter(conversation.path.holds, log):
@@ -336,11 +336,11 @@ def _survey(log: PagedLog) -> Survey:
         if isinstance(record.event, ModelReplied):
             models[record.event.model or meta.model] = None
     unpriced = f", without {pluralise(unknown, 'answer')} of unknown price" if unknown else ""
-    cost = dollars(money.spent) + unpriced if money.spent or unknown != told else ""
-    return Survey(meta=meta, told=conversation, turns=turns, models=tuple(models), rewinds=rewinds, cost=cost)
+    cost = dollars(money.spent) + unpriced if money.spent or unknown != priced else ""
+    return Overview(meta=meta, conversation=conversation, turns=turns, models=tuple(models), rewinds=rewinds, cost=cost)
 
 
-def _facts(found: Survey, redactor: Redactor) -> Iterator[Fact]:
+def _facts(found: Overview, redactor: Redactor) -> Iterator[Fact]:
     meta = found.meta
     yield Fact(label="Session", value=meta.id, literal=True)
     models = [redactor.text(model) for model in found.models] or [meta.model]
@@ -359,42 +359,42 @@ def _facts(found: Survey, redactor: Redactor) -> Iterator[Fact]:
         yield Fact(label="Rewound", value=f"{pluralise(found.rewinds, 'time')}; what was left behind is not shown")
 
 
-class _Teller:
-    def __init__(self, read: Callable[[TextRef], str], found: Survey, redactor: Redactor) -> None:
+class _TurnBuilder:
+    def __init__(self, read: Callable[[TextRef], str], found: Overview, redactor: Redactor) -> None:
         self._read = read
-        self._told = found.told
+        self._conversation = found.conversation
         self._redactor = redactor
-        self._calls = CallTeller(CallResults(), read, redactor)
+        self._calls = CallBlocks(CallResults(), read, redactor)
         self._inputs: dict[str, Recorded] = {}
         self._child = bool(found.meta.parent)
         self._several = len(found.models) > 1
         self._over = False
-        """Whether the turn that is told has ended."""
+        """Whether the current turn has ended."""
 
     def turns(self) -> Iterator[PageTurn]:
-        """The turns, each with what came of its calls. Of the log, one turn is in memory at a time."""
-        turns = enumerate(self._told.turns())
-        number, heard = next(turns)
+        """Yield the turns, each with the results of its calls. One turn of the log is in memory at a time."""
+        turns = enumerate(self._conversation.turns())
+        number, records = next(turns)
         for following, later in turns:
-            yield from self._turn(number, heard, last=False)
-            number, heard = following, later
-        yield from self._turn(number, heard, last=True)
+            yield from self._turn(number, records, last=False)
+            number, records = following, later
+        yield from self._turn(number, records, last=True)
 
-    def _turn(self, number: int, heard: Sequence[Recorded], *, last: bool) -> Iterator[PageTurn]:
+    def _turn(self, number: int, records: Sequence[Recorded], *, last: bool) -> Iterator[PageTurn]:
         results = CallResults()
-        for record in heard:
-            results.hear(record)
-        self._calls = CallTeller(results, self._read, self._redactor)
-        self._inputs = {r.event.input: r for r in heard if isinstance(r.event, InputReceived)}
-        self._over = any(isinstance(record.event, TurnCompleted) for record in heard)
-        parts = [part for record in heard for part in self._parts(record)]
+        for record in records:
+            results.apply(record)
+        self._calls = CallBlocks(results, self._read, self._redactor)
+        self._inputs = {r.event.input: r for r in records if isinstance(r.event, InputReceived)}
+        self._over = any(isinstance(record.event, TurnCompleted) for record in records)
+        parts = [part for record in records for part in self._parts(record)]
         if number and last and not self._over:
             parts.append(Note(text="This turn has no end in the log."))
         if number or parts:
-            at = next(record.at for record in heard if type(record.event) in NODES)
-            yield PageTurn(number=number, at=moment(at), parts=tuple(_joined(parts)))
+            at = next(record.at for record in records if type(record.event) in NODES)
+            yield PageTurn(number=number, at=moment(at), parts=tuple(_join(parts)))
 
-    def _parts(self, record: Recorded) -> Iterator[Speech | Note]:
+    def _parts(self, record: Recorded) -> Iterator[DialogueMessage | Note]:
         match event := record.event:
             case InputTaken():
                 for input in event.inputs:
@@ -404,10 +404,10 @@ class _Teller:
                 yield from self._reply(event)
             case MessageInjected():
                 label = f"Added to the conversation, as {'the model' if event.role == 'assistant' else event.role}"
-                yield Speech(who="other", label=label, blocks=tuple(self._blocks(event.parts)))
+                yield DialogueMessage(who="other", label=label, blocks=tuple(self._blocks(event.parts)))
             case ChildFinished(skill=str() as skill) if skill and (report := skill_report(event)):
                 blocks = tuple(self._blocks((Text(text=report),)))
-                yield Speech(who="other", label="Added to the conversation, as user", blocks=blocks)
+                yield DialogueMessage(who="other", label="Added to the conversation, as user", blocks=blocks)
             case EntryAdded():
                 shown = excerpt(self._redactor.text(event.content)).text
                 yield Note(text=f"Note: {self._redactor.text(event.kind)}", detail=shown, title="More")
@@ -418,27 +418,27 @@ class _Teller:
             case CompactionUndone():
                 yield Note(text="A compaction was undone here: the model saw the conversation whole again.")
             case TurnCompleted() if event.outcome in ENDS:
-                said = ": ".join(filter(None, (event.code, event.message)))
-                yield Note(text=ENDS[event.outcome], detail=self._redactor.text(said))
+                why = ": ".join(filter(None, (event.code, event.message)))
+                yield Note(text=ENDS[event.outcome], detail=self._redactor.text(why))
             case _:
                 pass
 
-    def _input(self, record: Recorded) -> Iterator[Speech]:
+    def _input(self, record: Recorded) -> Iterator[DialogueMessage]:
         event = record.event
         assert isinstance(event, InputReceived)
         blocks = tuple(self._blocks(event.parts))
         if event.display:
-            given = "\n".join(block.text for block in blocks if isinstance(block, Passage))
-            others = (block for block in blocks if not isinstance(block, Passage))
+            given = "\n".join(block.text for block in blocks if isinstance(block, Paragraph))
+            others = (block for block in blocks if not isinstance(block, Paragraph))
             shown = self._redactor.text(event.display)
-            folded = (Folded(title="What the model was given", text=given),) if given and given != shown else ()
-            blocks = (Passage(text=shown), *folded, *others)
+            folded = (Collapsible(title="What the model was given", text=given),) if given and given != shown else ()
+            blocks = (Paragraph(text=shown), *folded, *others)
         who: Who = "person" if record.by == "user" and not self._child else "other"
         label = "Person" if who == "person" else SPEAKERS.get(record.by, "The session that opened this one")
         if blocks:
-            yield Speech(who=who, label=label, blocks=blocks)
+            yield DialogueMessage(who=who, label=label, blocks=blocks)
 
-    def _reply(self, event: ModelReplied) -> Iterator[Speech]:
+    def _reply(self, event: ModelReplied) -> Iterator[DialogueMessage]:
         blocks = list(self._blocks(event.parts))
         if event.stop in STOPS:
             blocks.append(Note(text=STOPS[event.stop]))
@@ -448,41 +448,43 @@ class _Teller:
             )
         if blocks:
             label = self._redactor.text(event.model) if self._several else ""
-            yield Speech(who="model", label=label, blocks=tuple(blocks))
+            yield DialogueMessage(who="model", label=label, blocks=tuple(blocks))
 
     def _blocks(self, parts: Iterable[object]) -> Iterator[Block]:
-        said: list[str] = []
+        texts: list[str] = []
         for part in parts:
             if isinstance(part, Text | TextRef):
-                said.append(self._text(part))
+                texts.append(self._text(part))
                 continue
-            yield from self._passage(said)
-            said = []
+            yield from self._paragraph(texts)
+            texts = []
             if (block := self._block(part)) is not None:
                 yield block
-        yield from self._passage(said)
+        yield from self._paragraph(texts)
 
-    def _passage(self, said: Sequence[str]) -> Iterator[Passage]:
-        text = self._redactor.text("".join(said))  # together: a secret may lie over two parts
+    def _paragraph(self, texts: Sequence[str]) -> Iterator[Paragraph]:
+        text = self._redactor.text("".join(texts))  # together: a secret may lie over two parts
         if text.strip():
-            yield Passage(text=text)
+            yield Paragraph(text=text)
 
     def _block(self, part: object) -> Block | None:
         match part:
             case Reasoning():
-                return Folded(title="Reasoning", text=self._redactor.text(part.text)) if part.text.strip() else None
+                return (
+                    Collapsible(title="Reasoning", text=self._redactor.text(part.text)) if part.text.strip() else None
+                )
             case ToolCall():
                 return self._call(part)
             case MediaRef() | MediaLink():
                 return Media(name=self._redactor.text(media_name(part)))
             case ServerBlock():
                 title = f"Done by the provider: {self._redactor.text(part.name or part.kind)}"
-                return Folded(title=title, text=excerpt(self._redactor.text(part.content)).text)
+                return Collapsible(title=title, text=excerpt(self._redactor.text(part.content)).text)
             case _:
                 return None
 
-    def _call(self, call: ToolCall) -> ToolCallPassage:
-        return self._calls.told(call, over=self._over)
+    def _call(self, call: ToolCall) -> CallBlock:
+        return self._calls.block(call, over=self._over)
 
     def _text(self, part: Text | TextRef) -> str:
         return part.text if isinstance(part, Text) else self._read(part)
@@ -496,17 +498,17 @@ class _Teller:
 
 
 def moment(at: int) -> str:
-    """A time in words."""
+    """Return a time in words."""
     return f"{iso(at)[:19].replace('T', ' ')} UTC"
 
 
-def _joined(parts: Iterable[Speech | Note]) -> Iterator[Speech | Note]:
-    """Replies of one model that follow each other, as one."""
+def _join(parts: Iterable[DialogueMessage | Note]) -> Iterator[DialogueMessage | Note]:
+    """Join the successive replies of one model."""
     for label, group in groupby(
-        parts, lambda part: part.label if isinstance(part, Speech) and part.who == "model" else None
+        parts, lambda part: part.label if isinstance(part, DialogueMessage) and part.who == "model" else None
     ):
         if label is None:
             yield from group
         else:
-            blocks = (block for part in group if isinstance(part, Speech) for block in part.blocks)
-            yield Speech(who="model", label=label, blocks=tuple(blocks))
+            blocks = (block for part in group if isinstance(part, DialogueMessage) for block in part.blocks)
+            yield DialogueMessage(who="model", label=label, blocks=tuple(blocks))

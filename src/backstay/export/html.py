@@ -1,24 +1,24 @@
-"""A conversation as one HTML file: no script, nothing from outside, every text escaped."""
+"""Write a conversation as one HTML file: no script, nothing from outside, every text escaped."""
 
 from collections.abc import Iterable, Iterator
 from html import escape
 from importlib import resources
 from typing import Final, assert_never
 
-from backstay.export.page.fold import (
+from backstay.export.dialogue import (
     Argument,
     Block,
+    CallBlock,
+    Collapsible,
     Dialogue,
+    DialogueMessage,
     Fact,
-    Folded,
     Media,
     Note,
     PageTurn,
-    Passage,
-    Speech,
-    ToolCallPassage,
+    Paragraph,
 )
-from backstay.export.page.markdown import segments
+from backstay.export.markdown import segments
 from backstay.logic.text import describe_size, shorten, show_lines
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -26,7 +26,7 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';
 
 
 def html_page(dialogue: Dialogue) -> Iterator[str]:
-    """The document, a turn at a time."""
+    """Yield the document, a turn at a time."""
     title = in_line(dialogue.title)
     style = resources.files(__package__).joinpath("transcript.css").read_text(encoding="utf-8")
     yield (
@@ -44,17 +44,17 @@ def html_page(dialogue: Dialogue) -> Iterator[str]:
 
 
 def in_line(text: str) -> str:
-    """`text` within a line."""
-    return _signed(shorten(text))
+    """Return `text` for the inside of a line."""
+    return _escape(shorten(text))
 
 
 def in_block(text: str, kind: str) -> str:
-    """`text` with its lines and spaces."""
+    """Return `text` with its lines and spaces."""
     # a browser drops a line's end that follows the tag at once, so there is one for it to drop
-    return f'<pre class="{kind}" dir="auto">\n{_signed(text)}</pre>\n'
+    return f'<pre class="{kind}" dir="auto">\n{_escape(text)}</pre>\n'
 
 
-def _signed(text: str) -> str:
+def _escape(text: str) -> str:
     return show_lines(escape(text), lambda sign: f'<span class="sign">{escape(sign)}</span>')
 
 
@@ -69,11 +69,11 @@ def _turn(turn: PageTurn) -> Iterator[str]:
     yield f'<section class="turn" aria-labelledby="{name}">\n<h2 id="{name}">{title}</h2>\n'
     yield f'<p class="when">{escape(turn.at)}</p>\n'
     for part in turn.parts:
-        yield from _note(part) if isinstance(part, Note) else _speech(part)
+        yield from _note(part) if isinstance(part, Note) else _message(part)
     yield "</section>\n"
 
 
-def _speech(speech: Speech) -> Iterator[str]:
+def _message(speech: DialogueMessage) -> Iterator[str]:
     model = f"Model <code>{in_line(speech.label)}</code>" if speech.label else "Model"
     yield f'<section class="speech {speech.who}">\n<h3>{model if speech.who == "model" else in_line(speech.label)}</h3>\n'
     for block in speech.blocks:
@@ -83,11 +83,11 @@ def _speech(speech: Speech) -> Iterator[str]:
 
 def _block(block: Block) -> Iterator[str]:
     match block:
-        case Passage():
+        case Paragraph():
             yield from _passage(block.text)
-        case Folded():
+        case Collapsible():
             yield _details(in_line(block.title), "".join(_passage(block.text)))
-        case ToolCallPassage():
+        case CallBlock():
             yield from _call(block)
         case Media():
             yield _media(block)
@@ -98,20 +98,20 @@ def _block(block: Block) -> Iterator[str]:
 
 
 def _passage(text: str) -> Iterator[str]:
-    """What somebody said: as it was written, with its blocks of code as such."""
+    """Yield a text as it was written, with blocks of code in its code fences."""
     for segment in segments(text.replace("\r\n", "\n").strip("\n")):
         lines = "\n".join(segment.lines)
         if segment.code or lines.strip():
             yield in_block(lines if segment.code else lines.strip("\n"), "code" if segment.code else "said")
 
 
-def _call(call: ToolCallPassage) -> Iterator[str]:
-    ending = f'<span class="{"good" if call.went_well else "bad"}">{in_line(call.ending)}</span>'
+def _call(call: CallBlock) -> Iterator[str]:
+    ending = f'<span class="{"good" if call.succeeded else "bad"}">{in_line(call.ending)}</span>'
     yield f'<div class="call">\n<h4>Tool <code>{in_line(call.name)}</code>: {ending}</h4>\n'
-    yield from _given(call.given)
+    yield from _arguments(call.given)
     if call.changed:
         yield '<p class="label">The model had wanted to give it this, and a hook or the person changed it:</p>\n'
-        yield from _given(call.changed)
+        yield from _arguments(call.changed)
     if call.child:
         child = f"<code>{in_line(call.child)}</code>"
         yield f"<p>A session of its own answered: {child} (<code>backstay export</code> writes it, too)</p>\n"
@@ -119,11 +119,11 @@ def _call(call: ToolCallPassage) -> Iterator[str]:
         if isinstance(part, Media):
             yield _media(part)
         else:
-            yield _details(f"Result{describe_size(part)}", in_block(part.text, "code"), shown=not call.went_well)
+            yield _details(f"Result{describe_size(part)}", in_block(part.text, "code"), shown=not call.succeeded)
     yield "</div>\n"
 
 
-def _given(given: Iterable[Argument]) -> Iterator[str]:
+def _arguments(given: Iterable[Argument]) -> Iterator[str]:
     for each in given:
         label = f"<code>{in_line(each.name)}</code>" if each.name else "Arguments"
         yield f'<div><p class="label">{label}{describe_size(each.value) if each.value.left_out else ""}</p>\n'

@@ -1,1 +1,0 @@
-"""A conversation as one page of HTML or Markdown."""
