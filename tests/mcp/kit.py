@@ -13,7 +13,7 @@ from backstay.mcp.config.start import ServerPrograms, clean_environment
 from backstay.mcp.dependencies import Dependencies, Noise, Pins
 from backstay.mcp.servers import Servers, ServerTool
 from backstay.mcp.spec import ServerSpec
-from backstay.tools.files.media_type import image_type
+from backstay.tools.files.media_type import detect_image_type
 
 HERE = Path(__file__).parent
 
@@ -61,7 +61,7 @@ def dependencies(cwd: Path, **rest: Any) -> Dependencies:
         http=no_client,
         cwd=str(cwd),
         shorten=unchanged,
-        image_type=image_type,
+        image_type=detect_image_type,
         roots=(str(cwd),),
         environment=clean_environment({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}),
         sleep=no_sleep,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backstay.mcp.results import LARGEST_MEDIUM, call_output, prompt_output, resource_output
 from backstay.ports import ToolOutput
-from backstay.tools.files.media_type import image_type
+from backstay.tools.files.media_type import detect_image_type
 from backstay.vocab.messages import InlineMedia
 from tests.mcp.kit import unchanged
 
@@ -27,7 +27,7 @@ def packed(content: bytes) -> str:
 
 
 async def call(*content: object, **rest: Any) -> ToolOutput:
-    return await call_output({"content": list(content), **rest}, shorten=unchanged, image_type=image_type)
+    return await call_output({"content": list(content), **rest}, shorten=unchanged, image_type=detect_image_type)
 
 
 async def test_texts_follow_each_other_without_what_nobody_sees() -> None:
@@ -105,7 +105,7 @@ async def test_structured_content_is_shown_when_the_text_does_not_say_it() -> No
     ],
 )
 async def test_nonsense_is_a_failed_result(raw: dict[str, object]) -> None:
-    found = await call_output(raw, shorten=unchanged, image_type=image_type)
+    found = await call_output(raw, shorten=unchanged, image_type=detect_image_type)
 
     assert (found.failed, found.code) == (True, "nonsense")
     assert found.text.startswith("The server answered with nonsense: ")
@@ -116,7 +116,7 @@ async def test_an_answer_without_anything_says_so() -> None:
 
 
 async def test_a_server_that_wants_input_first_gets_none() -> None:
-    found = await call_output({"resultType": "input_required"}, shorten=unchanged, image_type=image_type)
+    found = await call_output({"resultType": "input_required"}, shorten=unchanged, image_type=detect_image_type)
 
     assert (found.failed, found.code) == (True, "input_required")
 
@@ -125,4 +125,4 @@ async def test_a_server_that_wants_input_first_gets_none() -> None:
 async def test_no_answer_whatever_crashes(raw: object) -> None:
     answer = raw if isinstance(raw, dict) else {"content": raw, "contents": [raw], "messages": [{"content": raw}]}
     for read in (call_output, resource_output, prompt_output):
-        assert isinstance(await read(answer, shorten=unchanged, image_type=image_type), ToolOutput)
+        assert isinstance(await read(answer, shorten=unchanged, image_type=detect_image_type), ToolOutput)

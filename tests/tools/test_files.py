@@ -22,7 +22,7 @@ from backstay.tools.files.edit import edit_file, multi_edit
 from backstay.tools.files.locked_file import ChangedMeanwhile, hold
 from backstay.tools.files.open_beneath import OpenedPath, reach
 from backstay.tools.files.read import read_file
-from backstay.tools.files.target import FileTarget, Refused, in_words, target_of
+from backstay.tools.files.target import FileTarget, Refused, explain_os_error, find_target
 from backstay.tools.files.write import write_file
 from backstay.tools.notebook import notebook_edit
 from tests.tools.context import RecordingContext
@@ -103,7 +103,7 @@ async def test_a_path_that_nobody_looked_at_or_that_leads_nowhere_is_refused(
 def test_the_path_as_written_is_the_one_that_was_judged(tmp_path: Path, written: str) -> None:
     context = RecordingContext(tmp_path, links={f"{tmp_path}/{written}": "/judged"})
 
-    assert target_of(context, written) == FileTarget(str(tmp_path / written), "/judged", judged=True)
+    assert find_target(context, written) == FileTarget(str(tmp_path / written), "/judged", judged=True)
 
 
 @pytest.mark.parametrize("tool", [read_file, *(tool for tool, _ in WRITERS)], ids=lambda tool: str(tool.spec.name))
@@ -384,7 +384,7 @@ async def test_a_folder_that_may_not_be_written_leaves_its_files_alone(
 
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
-    refused = in_words(tmp_path, OSError(errno.ENOSPC, "No space left on device"))
+    refused = explain_os_error(tmp_path, OSError(errno.ENOSPC, "No space left on device"))
 
     assert (refused.code, str(refused)) == (
         "no_space",

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from backstay.system.machine import boot_id
-from backstay.tools.shell.processes import members, read_process, start_time, stop_call, stop_calls, stop_group
+from backstay.tools.shell.processes import list_members, read_process, start_time, stop_call, stop_calls, stop_group
 from tests.tools.context import until
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ def started() -> Iterator[list["subprocess.Popen[str]"]]:
     processes: list[subprocess.Popen[str]] = []
     yield processes
     for process in processes:
-        for pid in members(process.pid):
+        for pid in list_members(process.pid):
             with suppress(ProcessLookupError):  # it may end by itself just now
                 os.kill(pid, signal.SIGKILL)
         process.communicate()
@@ -58,7 +58,7 @@ async def test_a_left_over_group_is_stopped_with_all_of_its_processes(started: l
 
     assert await stop_group(*facts)
 
-    assert members(process.pid) == ()
+    assert list_members(process.pid) == ()
     assert not await stop_group(*facts)
 
 
@@ -88,7 +88,7 @@ async def test_a_group_without_its_leader_is_known_by_the_call_that_it_carries(
 
     assert await stop_group(process.pid, boot_id(), ticks, asked) is stopped
 
-    assert bool(members(process.pid)) is not stopped
+    assert bool(list_members(process.pid)) is not stopped
     assert _runs(child) is not stopped
 
 
@@ -100,13 +100,13 @@ async def test_our_own_group_is_never_stopped() -> None:
 async def test_a_call_is_stopped_even_when_its_group_was_never_recorded(started: list["subprocess.Popen[str]"]) -> None:
     mine = _start(started, "setsid sleep 60 & sleep 60", CALL)
     other = _start(started, "sleep 60", f"{CALL}-too")
-    await until(lambda: len(members(mine.pid)) >= 2)
+    await until(lambda: len(list_members(mine.pid)) >= 2)
 
     assert await stop_call(CALL)
     assert not await stop_call(CALL)
     assert not await stop_call("")
 
-    assert members(mine.pid) == ()
+    assert list_members(mine.pid) == ()
     assert other.poll() is None
 
 
@@ -124,5 +124,5 @@ async def test_many_calls_are_stopped_at_once_and_a_name_that_only_begins_alike_
     assert not await stop_calls(("", f"{name}-1", f"{name}-2"))
     assert not await stop_calls(())
 
-    assert [members(each.pid) for each in mine] == [(), ()]
+    assert [list_members(each.pid) for each in mine] == [(), ()]
     assert other.poll() is None

@@ -12,7 +12,7 @@ import pytest
 from backstay.ports import ToolOutput
 from backstay.system.machine import boot_id
 from backstay.tools.shell.bash import make_bash, run_command
-from backstay.tools.shell.processes import members, read_process
+from backstay.tools.shell.processes import list_members, read_process
 from backstay.vocab.errors import StoreFull
 from backstay.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, cut_short, until
@@ -193,7 +193,7 @@ async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path, w
             host.kill()
     pid = int(written.read_text())
     await until(lambda: not _alive(pid))
-    for left in members(pid):
+    for left in list_members(pid):
         os.kill(left, signal.SIGKILL)
 
 

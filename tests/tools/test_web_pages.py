@@ -7,7 +7,7 @@ import pypdf
 import pytest
 
 from backstay.logic.text import frame, strip_invisible
-from backstay.tools.web.page_content import explanation, read_page, read_pdf_page
+from backstay.tools.web.page_content import read_explanation, read_page, read_pdf_page
 from backstay.tools.web.ports import Page, Unfetched
 from backstay.vocab.messages import InlineMedia
 
@@ -159,7 +159,7 @@ async def test_an_encrypted_pdf_is_said_to_be_one() -> None:
     ],
 )
 def test_what_a_server_says_about_a_failure_is_kept_short(content_type: str, body: bytes, said: str) -> None:
-    assert explanation(content_type, body) == said
+    assert read_explanation(content_type, body) == said
 
 
 def pdf(text: str) -> bytes:

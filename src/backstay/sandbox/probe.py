@@ -210,28 +210,28 @@ def _try(candidate: ProbeReport) -> tuple[set[str], str]:
     """Return which trials succeeded behind a wall, and why it could not be tried at all."""
     with ExitStack() as stack:
         try:
-            yard = stack.enter_context(_yard())
-            return _run(candidate, yard, stack)
+            trial = stack.enter_context(_trial_folder())
+            return _run(candidate, trial, stack)
         except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as exc:
             return set(), str(exc)
 
 
-def _run(candidate: ProbeReport, yard: Path, stack: ExitStack) -> tuple[set[str], str]:
-    temporary = () if yard.is_relative_to("/tmp") or yard.is_relative_to("/var/tmp") else ("/tmp", "/var/tmp")
-    scratch = Scratch(str(yard))
-    root, home = str(yard / "root"), str(yard / "home")
-    plan = plan_sandbox(candidate.scope, [root], home=home, shown=(str(yard),), temporary=temporary, scratch=scratch)
+def _run(candidate: ProbeReport, trial: Path, stack: ExitStack) -> tuple[set[str], str]:
+    temporary = () if trial.is_relative_to("/tmp") or trial.is_relative_to("/var/tmp") else ("/tmp", "/var/tmp")
+    scratch = Scratch(str(trial))
+    root, home = str(trial / "root"), str(trial / "home")
+    plan = plan_sandbox(candidate.scope, [root], home=home, shown=(str(trial),), temporary=temporary, scratch=scratch)
     wall = _raise(candidate, plan)
     stack.callback(wall.close)
-    listeners = _listen(yard, stack)
+    listeners = _listen(trial, stack)
     ports = {name: port for name, (port, _) in listeners.items()}
-    where = {"yard": str(yard), "parent": os.getpid(), "name": _ABSTRACT + yard.name, "ports": ports}
+    where = {"trial": str(trial), "parent": os.getpid(), "name": _ABSTRACT + trial.name, "ports": ports}
     python = [sys.executable, "-I", "-S", "-c", _TRYING, msgspec.json.encode(where).decode()]
     words, environment = load_behind(python, os.environ)
-    argv, prepare = wall.command(words, cwd=str(yard / "root"))
+    argv, prepare = wall.command(words, cwd=str(trial / "root"))
     ran = subprocess.run(
         argv,
-        cwd=yard / "root",
+        cwd=trial / "root",
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -241,13 +241,13 @@ def _run(candidate: ProbeReport, yard: Path, stack: ExitStack) -> tuple[set[str]
         preexec_fn=prepare,  # everything was made ready before the fork
     )
     if ran.returncode != 0:
-        said = (ran.stderr or ran.stdout).decode(errors="replace").strip().splitlines()
-        return set(), said[-1] if said else f"exit {ran.returncode}"
+        given = (ran.stderr or ran.stdout).decode(errors="replace").strip().splitlines()
+        return set(), given[-1] if given else f"exit {ran.returncode}"
     reached = set(msgspec.json.decode(ran.stdout, type=list[str]))
-    reached |= {name for name, (_, heard) in listeners.items() if heard()} | _find_changes(yard)
+    reached |= {name for name, (_, called) in listeners.items() if called()} | _find_changes(trial)
     return (
         (reached, "")
-        if (yard / "root" / "made").exists()
+        if (trial / "root" / "made").exists()
         else (reached, "nothing can be written in the working folder")
     )
 
@@ -257,46 +257,46 @@ _BEFORE: Final = "before"
 
 
 @contextmanager
-def _yard() -> Iterator[Path]:
+def _trial_folder() -> Iterator[Path]:
     """Make a folder with a working folder, a home with a key, and a file outside both."""
     for parent in (str(data_dir()), None):
         try:
-            yard = Path(os.path.realpath(tempfile.mkdtemp(prefix="yard-", dir=parent)))
+            trial = Path(os.path.realpath(tempfile.mkdtemp(prefix="trial-", dir=parent)))
             break
         except OSError:
             if parent is None:
                 raise
     try:
         for name in ("root/.git/hooks/pre-commit", "home/.ssh/key", "outside/file"):
-            (yard / name).parent.mkdir(parents=True)
-            (yard / name).write_text(_BEFORE, encoding="utf-8")
-        (yard / "outside/file").chmod(0o640)
-        yield yard
+            (trial / name).parent.mkdir(parents=True)
+            (trial / name).write_text(_BEFORE, encoding="utf-8")
+        (trial / "outside/file").chmod(0o640)
+        yield trial
     finally:
-        shutil.rmtree(yard, ignore_errors=True)
+        shutil.rmtree(trial, ignore_errors=True)
 
 
-def _find_changes(yard: Path) -> set[str]:
+def _find_changes(trial: Path) -> set[str]:
     """Return which trials changed files, seen from outside."""
     found = set()
-    if (yard / "outside/file").read_text(encoding="utf-8") != _BEFORE or len(os.listdir(yard / "outside")) != 2:
+    if (trial / "outside/file").read_text(encoding="utf-8") != _BEFORE or len(os.listdir(trial / "outside")) != 2:
         found.add("write")
-    if (yard / "outside/file").stat().st_mode & 0o777 != 0o640:
+    if (trial / "outside/file").stat().st_mode & 0o777 != 0o640:
         found.add("modes")
-    if (yard / "root/.git/hooks/pre-commit").read_text(encoding="utf-8") != _BEFORE:
+    if (trial / "root/.git/hooks/pre-commit").read_text(encoding="utf-8") != _BEFORE:
         found.add("seal")
     return found
 
 
-def _listen(yard: Path, stack: ExitStack) -> dict[str, tuple[int, Callable[[], bool]]]:
+def _listen(trial: Path, stack: ExitStack) -> dict[str, tuple[int, Callable[[], bool]]]:
     """Open a listener for each kind of socket; return its port, and a function that says whether a caller came."""
     found: dict[str, tuple[int, Callable[[], bool]]] = {}
-    folder = os.open(yard / "outside", os.O_RDONLY | os.O_DIRECTORY)
+    folder = os.open(trial / "outside", os.O_RDONLY | os.O_DIRECTORY)
     stack.callback(os.close, folder)
     wanted: tuple[tuple[str, int, int, str | tuple[str, int]], ...] = (
         ("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         ("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
-        ("abstract", socket.AF_UNIX, socket.SOCK_STREAM, f"\0{_ABSTRACT}{yard.name}"),
+        ("abstract", socket.AF_UNIX, socket.SOCK_STREAM, f"\0{_ABSTRACT}{trial.name}"),
         ("unix", socket.AF_UNIX, socket.SOCK_DGRAM, f"/proc/self/fd/{folder}/socket"),
     )
     for name, family, kind, address in wanted:
@@ -327,8 +327,8 @@ def _has_caller(listener: socket.socket) -> bool:
 
 _TRYING: Final = """
 import json, os, socket, sys
-said = json.loads(sys.argv[1])
-yard, reached = said["yard"], []
+given = json.loads(sys.argv[1])
+trial, reached = given["trial"], []
 
 def attempt(name, work):
     try:
@@ -351,24 +351,24 @@ def pair():
     one.sendto(b"x", "socket")
 
 def memory():
-    with open("/proc/%d/environ" % said["parent"], "rb") as file:
-        return os.getppid() == said["parent"] and len(file.read()) >= 0
+    with open("/proc/%d/environ" % given["parent"], "rb") as file:
+        return os.getppid() == given["parent"] and len(file.read()) >= 0
 
-append(yard + "/root/made")
-outside = yard + "/outside/"
+append(trial + "/root/made")
+outside = trial + "/outside/"
 attempt("write", lambda: append(outside + "file"))
 attempt("write", lambda: os.truncate(outside + "file", 0))
 attempt("write", lambda: append(outside + "new"))
 attempt("write", lambda: os.rename(outside + "file", outside + "other"))
-attempt("write", lambda: os.link(outside + "file", yard + "/root/link") or append(yard + "/root/link"))
+attempt("write", lambda: os.link(outside + "file", trial + "/root/link") or append(trial + "/root/link"))
 attempt("modes", lambda: os.chmod(outside + "file", 0o600))
-attempt("read", lambda: open(yard + "/home/.ssh/key").read() == "before")
-attempt("tcp", lambda: call(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", said["ports"]["tcp"])))
-attempt("udp", lambda: call(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", said["ports"]["udp"]), True) or False)
-attempt("abstract", lambda: call(socket.AF_UNIX, socket.SOCK_STREAM, "\\0" + said["name"]))
+attempt("read", lambda: open(trial + "/home/.ssh/key").read() == "before")
+attempt("tcp", lambda: call(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", given["ports"]["tcp"])))
+attempt("udp", lambda: call(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", given["ports"]["udp"]), True) or False)
+attempt("abstract", lambda: call(socket.AF_UNIX, socket.SOCK_STREAM, "\\0" + given["name"]))
 attempt("memory", memory)
-attempt("signal", lambda: os.getppid() == said["parent"] and os.kill(said["parent"], 0))
-attempt("seal", lambda: append(yard + "/root/.git/hooks/pre-commit"))
+attempt("signal", lambda: os.getppid() == given["parent"] and os.kill(given["parent"], 0))
+attempt("seal", lambda: append(trial + "/root/.git/hooks/pre-commit"))
 try:
     os.chdir(outside)
     attempt("unix", lambda: call(socket.AF_UNIX, socket.SOCK_DGRAM, "socket", True))

@@ -14,7 +14,7 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.edit import Rewritten, revise
 from backstay.tools.files.encoding import TOTAL_CHARS, decode
-from backstay.tools.files.media_type import medium
+from backstay.tools.files.media_type import read_image
 from backstay.tools.files.target import FileTarget, Refused, require_text
 from backstay.vocab.messages import InlineMedia
 
@@ -92,7 +92,7 @@ def join_lines(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def cell_name(number: int, cell: Fields) -> str:
+def name_cell(number: int, cell: Fields) -> str:
     """Name a cell by its own id or, counted from 0 in notebooks without ids, as `cell-N`."""
     own = cell.get("id")
     return own if isinstance(own, str) and own else f"cell-{number - 1}"
@@ -109,11 +109,11 @@ def _cells(notebook: Fields) -> list[Fields]:
 def _show_cell(number: int, cell: Fields, media: list[InlineMedia]) -> str:
     count = cell.get("execution_count")
     run = f", run {count}" if isinstance(count, int) else ""
-    head = f"[cell {number}: {cell.get('cell_type', 'code')}, id {cell_name(number, cell)}{run}]"
+    head = f"[cell {number}: {cell.get('cell_type', 'code')}, id {name_cell(number, cell)}{run}]"
     outputs = cell.get("outputs")
-    said = "\n".join(_outputs(outputs if _all_fields(outputs) else [], media))
-    said = f"\n[output of cell {number}]\n{_cut(said, OUTPUT_CHARS)}" if said else ""
-    return f"{head}\n{_cut(join_lines(cell.get('source')), SOURCE_CHARS)}{said}"
+    shown = "\n".join(_outputs(outputs if _all_fields(outputs) else [], media))
+    shown = f"\n[output of cell {number}]\n{_cut(shown, OUTPUT_CHARS)}" if shown else ""
+    return f"{head}\n{_cut(join_lines(cell.get('source')), SOURCE_CHARS)}{shown}"
 
 
 def _outputs(outputs: Sequence[Fields], media: list[InlineMedia]) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _bundle(bundle: Fields, media: list[InlineMedia]) -> Iterator[str]:
 
 def _picture(text: str) -> InlineMedia | None:
     try:
-        return medium(base64.b64decode(text))
+        return read_image(base64.b64decode(text))
     except (binascii.Error, ValueError):
         return None
 
@@ -203,9 +203,9 @@ class _Edit(Struct, frozen=True):
         if self.mode == "insert":
             at = self._position(target, cells) + 1 if self.cell else 0
             cells.insert(at, self._new_cell(notebook))
-            return f"Inserted cell {at + 1} (id {cell_name(at + 1, cells[at])}) into"
+            return f"Inserted cell {at + 1} (id {name_cell(at + 1, cells[at])}) into"
         at = self._position(target, cells)
-        name = cell_name(at + 1, cells[at])
+        name = name_cell(at + 1, cells[at])
         if self.mode == "delete":
             del cells[at]
             return f"Deleted cell {at + 1} (id {name}) of"
@@ -216,7 +216,7 @@ class _Edit(Struct, frozen=True):
         return f"Changed cell {at + 1} (id {name}) of"
 
     def _position(self, target: FileTarget, found: list[Fields]) -> int:
-        names = [cell_name(number, cell) for number, cell in enumerate(found, 1)]
+        names = [name_cell(number, cell) for number, cell in enumerate(found, 1)]
         if names.count(self.cell) == 1:
             return names.index(self.cell)
         by_number = re.fullmatch(r"cell-(\d{1,6})", self.cell)

@@ -23,7 +23,7 @@ from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.runtime.barrier import run_guarded
 from backstay.sandbox.folders import bytecode_folder
-from backstay.tools.files.media_type import image_type
+from backstay.tools.files.media_type import detect_image_type
 from backstay.tools.output import BoundedText, Keep, show_in_part
 from backstay.tools.shell.processes import KILL_S, RUN_VARIABLE, end_group, end_run, prepare_program, wait_for
 from backstay.version import VERSION
@@ -67,7 +67,7 @@ def session_servers(
         http=_make_client,
         cwd=cwd,
         shorten=_shorten_with(keep),
-        image_type=image_type,
+        image_type=detect_image_type,
         roots=roots or (cwd,),
         environment=clean_environment(environment),
         log=log,

@@ -17,7 +17,7 @@ from backstay.runtime.services import Services
 from backstay.skills.includes import FileInclusion, Inclusion, ShellInclusion
 from backstay.skills.render import Judged
 from backstay.tools.files.open_beneath import reach
-from backstay.tools.files.target import Refused, target_of
+from backstay.tools.files.target import Refused, find_target
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft, Event
 from backstay.vocab.events.tools import CallFacts, TaintMet
@@ -110,7 +110,7 @@ class Including:
     def _read(self, inclusion: FileInclusion) -> str | None:
         """Read the very file that was judged: nothing on the way to it may have become a link since."""
         try:
-            target = target_of(self._context(inclusion, None), inclusion.path)
+            target = find_target(self._context(inclusion, None), inclusion.path)
             with reach(target) as place, open(place.open(), "rb") as file:
                 content = file.read(LARGEST + 1)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

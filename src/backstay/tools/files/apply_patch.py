@@ -14,8 +14,8 @@ from backstay.tools.define import tool
 from backstay.tools.files.edit import HAD_CHANGED
 from backstay.tools.files.encoding import decode
 from backstay.tools.files.locked_file import FileAttributes, LockedFile, hold
-from backstay.tools.files.replace_text import difference
-from backstay.tools.files.target import FileTarget, Refused, in_words, require_text, target_of
+from backstay.tools.files.replace_text import show_difference
+from backstay.tools.files.target import FileTarget, Refused, explain_os_error, find_target, require_text
 from backstay.tools.patch import PatchSection, apply_hunks, patch_of, read_patch
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.tools import FileSeen
@@ -76,7 +76,7 @@ def write_all(files: Sequence[PlannedFile]) -> None:
         try:
             file.write()
         except OSError as exc:
-            raise _undo(done, file, in_words(file.shown, exc)) from exc
+            raise _undo(done, file, explain_os_error(file.shown, exc)) from exc
         except Refused as refused:
             raise _undo(done, file, refused) from refused
         done.append(file)
@@ -143,7 +143,7 @@ def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[PatchSec
         raise Refused(
             "bad_patch", f"The patch changes {len(paths)} files; at most {FILES} at once. Send several patches."
         )
-    return sections, {path: target_of(context, path) for path in paths}
+    return sections, {path: find_target(context, path) for path in paths}
 
 
 def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
@@ -167,7 +167,7 @@ def _hold(stack: ExitStack, target: FileTarget, *, make: bool) -> PlannedFile:
     try:
         return PlannedFile(stack.enter_context(hold(target, make=make)))
     except OSError as exc:
-        raise in_words(target.shown, exc) from exc
+        raise explain_os_error(target.shown, exc) from exc
 
 
 class _Plan(Struct):
@@ -222,7 +222,7 @@ class _Plan(Struct):
         if before == after:
             self._add(f"Moved {shown!r} to {self._display(section.move)!r}.")
             return
-        line, lines = difference(before, after, max(self._room, 1))
+        line, lines = show_difference(before, after, max(self._room, 1))
         self._room -= lines.count("\n") + 1
         known = self.seen[self.targets[section.path].place]
         stale = f" {HAD_CHANGED}" if known and known != self._file(section.path).version else ""

@@ -12,8 +12,8 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.encoding import decode
 from backstay.tools.files.locked_file import LockedFile, change_file
-from backstay.tools.files.replace_text import Change, difference, refuse_pointless, replace
-from backstay.tools.files.target import FilePath, FileTarget, Refused, require_text, target_of
+from backstay.tools.files.replace_text import Change, refuse_pointless, replace, show_difference
+from backstay.tools.files.target import FilePath, FileTarget, Refused, find_target, require_text
 from backstay.vocab.events.tools import FileSeen
 
 HAD_CHANGED: Final = "The file had changed since you last saw it; the change was made to its present content."
@@ -33,7 +33,7 @@ Rewrite = Callable[[FileTarget, bytes], Rewritten]
 async def revise(context: ToolContext, file_path: str, rewrite: Rewrite) -> ToolOutput:
     """Change an existing file with `rewrite` and tell the session which version it has now."""
     try:
-        target = target_of(context, file_path)
+        target = find_target(context, file_path)
         seen = context.version_of(target.place)
 
         def change(held: LockedFile) -> tuple[str, str]:
@@ -109,7 +109,7 @@ def _rewrite(target: FileTarget, content: bytes, changes: Sequence[Change]) -> R
     if text == document.text:
         raise Refused("no_change", "Nothing would change: what would stand there stands there already.")
     after = document.encode(text)
-    line, shown = difference(document.text, text)
+    line, shown = show_difference(document.text, text)
     times = "" if count == 1 else f" ({count} times)"
     spoken = f", as {document.named}" if document.guessed and document.codec != "utf-8" else ""
     return Rewritten(after, f"Edited {target.shown!r} at line {line}{times}{spoken}.\n{shown}")

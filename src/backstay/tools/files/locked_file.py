@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from backstay.system.files import version_of
 from backstay.tools.files.open_beneath import OpenedPath, reach
-from backstay.tools.files.target import LARGEST, FileTarget, Refused, in_words
+from backstay.tools.files.target import LARGEST, FileTarget, Refused, explain_os_error
 
 T = TypeVar("T")
 PATIENCE: Final = 15.0
@@ -284,7 +284,7 @@ def change_file(target: FileTarget, change: Callable[[LockedFile], T], *, make: 
             if not left:
                 raise
         except OSError as exc:
-            raise in_words(target.shown, exc) from exc
+            raise explain_os_error(target.shown, exc) from exc
     raise AssertionError
 
 

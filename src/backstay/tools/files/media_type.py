@@ -42,19 +42,19 @@ _KINDS: Final = (
 )
 
 
-def image_type(head: bytes) -> str:
+def detect_image_type(head: bytes) -> str:
     """Return the media type of an image that models understand; empty when it is none."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for at, sign, kind in _IMAGES if head.startswith(sign, at)), "")
 
 
-def binary_kind(head: bytes) -> str:
+def describe_binary(head: bytes) -> str:
     """Describe what a binary file probably is; empty when nothing tells."""
     return next((kind for at, sign, kind in _KINDS if head.startswith(sign, at)), "")
 
 
-def medium(content: bytes, name: str = "") -> InlineMedia | None:
+def read_image(content: bytes, name: str = "") -> InlineMedia | None:
     """Return an image as a model is sent it; None when it is none, or too large."""
-    kind = image_type(content)
+    kind = detect_image_type(content)
     return InlineMedia(media_type=kind, content=content, name=name) if kind and len(content) <= LARGEST_IMAGE else None

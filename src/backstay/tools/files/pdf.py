@@ -91,8 +91,8 @@ async def read_pdf(content: bytes, first: int, last: int, *, most: int = TOTAL_C
     try:
         return msgspec.json.decode(ran.out, type=PdfPages)
     except msgspec.DecodeError:
-        said = ran.err.decode("utf-8", "replace").strip().splitlines()
-        return PdfPages(problem="broken", detail=(said[-1] if said else f"the reader ended with {ran.code}")[:200])
+        errors = ran.err.decode("utf-8", "replace").strip().splitlines()
+        return PdfPages(problem="broken", detail=(errors[-1] if errors else f"the reader ended with {ran.code}")[:200])
 
 
 MEMORY: Final = 1024 * 1024 * 1024

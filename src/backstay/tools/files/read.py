@@ -11,10 +11,10 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.system.files import version_of
 from backstay.tools.define import tool
 from backstay.tools.files.encoding import ByteLines, TextLines, decode, show
-from backstay.tools.files.media_type import LARGEST_IMAGE, binary_kind, image_type, medium
+from backstay.tools.files.media_type import LARGEST_IMAGE, describe_binary, detect_image_type, read_image
 from backstay.tools.files.open_beneath import reach
 from backstay.tools.files.pdf import pdf_text
-from backstay.tools.files.target import LARGEST, PROBE, FilePath, FileTarget, Refused, in_words, target_of
+from backstay.tools.files.target import LARGEST, PROBE, FilePath, FileTarget, Refused, explain_os_error, find_target
 from backstay.tools.notebook import show_notebook
 from backstay.vocab.events.tools import FileSeen
 
@@ -39,7 +39,7 @@ async def read_file(
     part of the file.
     """
     try:
-        target = target_of(context, file_path)
+        target = find_target(context, file_path)
         work = partial(_read, target, offset, limit)
         found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         output = found.output or ToolOutput(text=await pdf_text(target.shown, found.pdf, pages))
@@ -69,12 +69,12 @@ def _read(target: FileTarget, offset: int, limit: int) -> _FileContent:
                 return _FileContent(version, pdf=_whole(target, file, facts.st_size))
             return _FileContent(version, _show(target, file, head, offset, limit))
     except OSError as exc:
-        raise in_words(target.shown, exc) from exc
+        raise explain_os_error(target.shown, exc) from exc
 
 
 def _show(target: FileTarget, file: BinaryIO, head: bytes, offset: int, limit: int) -> ToolOutput:
     size = os.fstat(file.fileno()).st_size
-    if kind := image_type(head):
+    if kind := detect_image_type(head):
         return _image(target, file, kind, size)
     if head.startswith(_WIDE):
         document = decode(target.shown, _whole(target, file, size))
@@ -95,7 +95,7 @@ def _image(target: FileTarget, file: BinaryIO, kind: str, size: int) -> ToolOutp
         raise Refused(
             "too_large", f"The image {shown!r} has {size} bytes; at most {LARGEST_IMAGE} can be shown. Make it smaller."
         )
-    picture = medium(file.read(LARGEST_IMAGE + 1), os.path.basename(shown))
+    picture = read_image(file.read(LARGEST_IMAGE + 1), os.path.basename(shown))
     if picture is None:
         raise Refused("changed", f"{shown!r} changed while it was read. Read it again.")
     return ToolOutput(text=f"(The image {shown!r}: {kind}, {len(picture.content)} bytes.)", media=(picture,))
@@ -109,7 +109,7 @@ def _whole(target: FileTarget, file: BinaryIO, size: int) -> bytes:
 
 
 def _binary(target: FileTarget, head: bytes, size: int) -> Refused:
-    kind = binary_kind(head)
+    kind = describe_binary(head)
     guess = f", probably {kind}" if kind else ""
     return Refused(
         "binary",

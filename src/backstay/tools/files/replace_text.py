@@ -119,11 +119,11 @@ CONTEXT: Final = 3
 """Unchanged lines shown around a change."""
 
 
-def difference(before: str, after: str, most: int = LINES) -> tuple[int, str]:
+def show_difference(before: str, after: str, most: int = LINES) -> tuple[int, str]:
     """Return the number of the first line that changed, and the changed lines with those around them."""
     old, new = before.split("\n"), after.split("\n")
-    head = common(old, new)
-    tail = min(common(old[::-1], new[::-1]), len(old) - head, len(new) - head)
+    head = count_common(old, new)
+    tail = min(count_common(old[::-1], new[::-1]), len(old) - head, len(new) - head)
     start = max(0, head - CONTEXT)
     removed = _visible(old[start : len(old) - max(0, tail - CONTEXT)])
     added = _visible(new[start : len(new) - max(0, tail - CONTEXT)])
@@ -136,7 +136,7 @@ def difference(before: str, after: str, most: int = LINES) -> tuple[int, str]:
     return head + 1, "\n".join(shown).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def common(one: Sequence[str], other: Sequence[str]) -> int:
+def count_common(one: Sequence[str], other: Sequence[str]) -> int:
     """Count the lines, or characters, that are the same at the beginning of both."""
     for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if mine != theirs:
@@ -246,8 +246,8 @@ def _adapt_ends(text: str, span: Span, change: Change) -> str:
     """Return the new text of `span`: what old and new share keeps its line ends, the rest takes those around it."""
     there = text[span[0] : span[1]]
     new = change.new.replace("\r\n", "\n")
-    head = common(change.old, new)
-    tail = common(change.old[head:][::-1], new[head:][::-1])
+    head = count_common(change.old, new)
+    tail = count_common(change.old[head:][::-1], new[head:][::-1])
     kept = _offset(there, head)
     until = _offset(there, len(change.old) - tail)
     middle = new[head : len(new) - tail]

@@ -85,7 +85,7 @@ def locate(cwd: str, file_path: str) -> Path:
         raise Refused("bad_path", f"{file_path!r} cannot be resolved: {exc}") from exc
 
 
-def target_of(context: Located, file_path: str) -> FileTarget:
+def find_target(context: Located, file_path: str) -> FileTarget:
     """Find the file that `file_path` means in this call: where it led when the call was judged, or where it leads now."""
     path = locate(context.cwd, file_path)
     shown = str(path)
@@ -109,7 +109,7 @@ def target_of(context: Located, file_path: str) -> FileTarget:
     return FileTarget(shown, place, judged=True)
 
 
-def in_words(path: Path | str, exc: OSError) -> Refused:
+def explain_os_error(path: Path | str, exc: OSError) -> Refused:
     """Describe a failure of the operating system so that a model can act on it."""
     shown = str(path)
     match exc:

@@ -10,7 +10,7 @@ from backstay.system.files import version_of
 from backstay.tools.define import tool
 from backstay.tools.files.encoding import Document, decode
 from backstay.tools.files.locked_file import LockedFile, change_file
-from backstay.tools.files.target import LARGEST, FilePath, Refused, require_text, target_of
+from backstay.tools.files.target import LARGEST, FilePath, Refused, find_target, require_text
 from backstay.vocab.events.tools import FileSeen
 
 
@@ -23,7 +23,7 @@ async def write_file(
     """Write a file, replacing what it held. Missing folders are made. Use Edit to change a part of a file."""
     try:
         require_text("The content", content)
-        target = target_of(context, file_path)
+        target = find_target(context, file_path)
         seen = context.version_of(target.place)
         work = partial(change_file, target, lambda held: (_write(held, seen, content), held.version), make=True)
         text, version = await anyio.to_thread.run_sync(work)

@@ -21,8 +21,8 @@ from backstay.tools.files.target import Refused
 from backstay.tools.output import BoundedText, Keep, LineBuffer, TextDecoder, show_in_part
 from backstay.tools.ripgrep import select_lines
 from backstay.tools.shell.bash import LINGER_S, make_bash
-from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, start
-from backstay.tools.shell.processes import KILL_S, end_group, end_run, has_ended, watchable
+from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, describe_ending, note_start, start
+from backstay.tools.shell.processes import KILL_S, end_group, end_run, has_ended, open_pidfd
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.env_keys import BUILT_IN, Keys
 
@@ -187,7 +187,7 @@ class _Shell:
         """Its state."""
         if self.status is None:
             return "still running"
-        code, words = ending(self.status)
+        code, words = describe_ending(self.status)
         return f"{words} [{self._confinement}]" if code and self._confinement else words or "exit 0"
 
     def watch(self, on_exit: OnExit | None) -> None:
@@ -224,7 +224,7 @@ class _Shell:
     def _follow(self, on_exit: OnExit | None) -> None:
         process = self._started.process
         assert process.stdout is not None
-        descriptor = watchable(process.pid)
+        descriptor = open_pidfd(process.pid)
         try:
             self._read(process.stdout.fileno(), descriptor)
         finally:

@@ -11,8 +11,15 @@ from msgspec import Meta
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.output import BoundedText, Keep, LineBuffer, LiveText, TextDecoder, show_in_part
-from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, ending, note_start, problem_of, start
-from backstay.tools.shell.processes import KILL_S, end_group, survivors, wait_for
+from backstay.tools.shell.process_start import (
+    PIPE_HOLDS,
+    StartedCommand,
+    check_command,
+    describe_ending,
+    note_start,
+    start,
+)
+from backstay.tools.shell.processes import KILL_S, end_group, list_survivors, wait_for
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.env_keys import BUILT_IN, Keys
 
@@ -58,7 +65,7 @@ def make_bash(
     ) -> ToolOutput:
         """Run a shell command in the working folder. Each call is a new shell, without input: `cd` and variables do not stay. Standard
         output and errors come together; of a long output the beginning and the end are shown."""
-        if problem := problem_of(command):
+        if problem := check_command(command):
             return ToolOutput(text=problem, failed=True, code="bad_arguments")
         if run_in_background and begin is None:
             text = "This session cannot run commands in the background. Run it without `run_in_background`."
@@ -105,7 +112,7 @@ class _Run:
         try:
             note_start(self._started, self._context)
             timed_out = await self._watch(timeout_ms / 1000)
-            left = await anyio.to_thread.run_sync(survivors, self._started.group)
+            left = await anyio.to_thread.run_sync(list_survivors, self._started.group)
             text = await show_in_part(self._output, self._spool.whole, keep)
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -163,7 +170,7 @@ class _Run:
             self._output.add(settled)
 
     def _report(self, output: str, timeout_ms: int | None, left: tuple[int, ...]) -> ToolOutput:
-        code, words = ending(self._process.poll(), timeout_ms)
+        code, words = describe_ending(self._process.poll(), timeout_ms)
         notes = [words] if words else []
         if self._plain.replaced:
             notes.insert(0, f"[binary output: {self._plain.replaced} bytes that are not text are shown as \ufffd]")

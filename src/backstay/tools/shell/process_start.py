@@ -45,7 +45,7 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str], ke
     """Start a command in the session's folder, behind its confinement, in a group of its own, without input and without `keys`.
 
     Call it on the event loop's own thread: the kernel ends the command together with the thread that forked. The command has no
-    problem (see `problem_of`). Raise `OSError` when it cannot be started.
+    problem (see `check_command`). Raise `OSError` when it cannot be started.
     """
     run = os.urandom(8).hex()
     words, known = _argv(command), keys.without(os.environ) | dict(environment)
@@ -71,7 +71,7 @@ def note_start(started: StartedCommand, context: ToolContext) -> None:
     context.note(ProcessStarted(call=context.call, group=group, boot=boot_id(), started=start_time(group)))
 
 
-def problem_of(command: str) -> str:
+def check_command(command: str) -> str:
     """Explain why a text cannot be a command; empty when it can."""
     if "\0" in command:
         return "A command cannot contain a NUL character."
@@ -84,7 +84,7 @@ def problem_of(command: str) -> str:
     return ""
 
 
-def ending(status: int | None, timeout_ms: int | None = None) -> tuple[str, str]:
+def describe_ending(status: int | None, timeout_ms: int | None = None) -> tuple[str, str]:
     """Describe how a command ended: a code, empty when it went well, and a sentence."""
     if timeout_ms is not None:
         return "timeout", f"timed out after {timeout_ms} ms; the command was stopped"

@@ -89,7 +89,7 @@ def die_with_parent() -> Callable[[], None] | None:
 
     def arrange() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the kernel was told
+        if os.getppid() != parent:  # it died before the kernel knew
             os._exit(1)
 
     return arrange
@@ -122,22 +122,23 @@ def is_marked() -> bool:
     return sys.platform == "linux" and resource.getrlimit(_RLIMIT_LOCKS)[1] != resource.RLIM_INFINITY
 
 
-def members(group: int, run: str = "") -> tuple[int, ...]:
+def list_members(group: int, run: str = "") -> tuple[int, ...]:
     """List the living processes of a group, those of its session in another group, and those that carry the word `run`."""
     if not _PROC.joinpath("self").exists():
-        return (group,) if group > 1 and _answers(group) else ()
-    found = (read_process(pid) for pid in _everybody())
+        return (group,) if group > 1 and _exists(group) else ()
+    found = (read_process(pid) for pid in _list_pids())
     living = (each for each in found if each and not each.dead)
     return tuple(
         each.pid
         for each in living
-        if (group > 1 and group in (each.group, each.session)) or (run and _knows(each.pid, f"{RUN_VARIABLE}={run}"))
+        if (group > 1 and group in (each.group, each.session))
+        or (run and _has_variable(each.pid, f"{RUN_VARIABLE}={run}"))
     )
 
 
-def survivors(group: int) -> tuple[int, ...]:
-    """List the living processes of a group whose leader has ended: as `members`, but quick when there is none."""
-    return members(group) if _answers(group) else ()
+def list_survivors(group: int) -> tuple[int, ...]:
+    """List the living processes of a group whose leader has ended: as `list_members`, but quick when there is none."""
+    return list_members(group) if _exists(group) else ()
 
 
 async def end_group(group: int, run: str = "") -> tuple[int, ...]:
@@ -145,9 +146,11 @@ async def end_group(group: int, run: str = "") -> tuple[int, ...]:
 
     Those that carry the word `run` are stopped with it, in any group or session.
     """
-    if await _press(group, run, signal.SIGTERM, GRACE_S) or await _press(group, run, signal.SIGKILL, KILL_S):
+    if await _signal_until_gone(group, run, signal.SIGTERM, GRACE_S) or await _signal_until_gone(
+        group, run, signal.SIGKILL, KILL_S
+    ):
         return ()
-    return await anyio.to_thread.run_sync(members, group, run)
+    return await anyio.to_thread.run_sync(list_members, group, run)
 
 
 async def end_run(run: str) -> tuple[int, ...]:
@@ -157,7 +160,7 @@ async def end_run(run: str) -> tuple[int, ...]:
 
 async def wait_for(process: "subprocess.Popen[bytes]") -> None:
     """Wait until our child has ended; its children may go on."""
-    descriptor = watchable(process.pid)
+    descriptor = open_pidfd(process.pid)
     try:
         while not has_ended(process):
             await (anyio.sleep(_POLL_S) if descriptor is None else anyio.wait_readable(descriptor))
@@ -180,7 +183,7 @@ def has_ended(process: "subprocess.Popen[bytes]") -> bool:
     return process.poll() is not None
 
 
-def watchable(pid: int) -> int | None:
+def open_pidfd(pid: int) -> int | None:
     """Open a descriptor that becomes readable when our child `pid` ends; None where the kernel has no such thing."""
     if sys.platform != "linux":
         return None
@@ -207,11 +210,11 @@ def is_left_running(group: int, boot: str, started: int, call: str) -> bool:
     """Return whether a group that an earlier process left behind is still there, as `stop_group` says. Looks at processes."""
     if group <= 1 or group in (os.getpgrp(), os.getsid(0)) or boot != boot_id():
         return False
-    living = members(group)
+    living = list_members(group)
     leader = read_process(group)
     if leader is not None:
         return bool(living) and leader.started == started
-    return any(_carries(pid, call) for pid in living)
+    return any(_is_of_call(pid, call) for pid in living)
 
 
 async def stop_call(call: str) -> bool:
@@ -240,7 +243,7 @@ def _find_prctl() -> Callable[[int, int], int] | None:
     return prctl
 
 
-async def _press(group: int, run: str, number: int, seconds: float) -> bool:
+async def _signal_until_gone(group: int, run: str, number: int, seconds: float) -> bool:
     """Signal a group and wait until it is gone; give up after `seconds`."""
     quiet = not run  # a process that becomes another program just now shows no variables: look once more
     with anyio.move_on_after(seconds):
@@ -257,7 +260,7 @@ async def _press(group: int, run: str, number: int, seconds: float) -> bool:
 
 def _signal(group: int, run: str, number: int) -> tuple[int, ...]:
     """Send a signal to a group and to the rest of its session; return their processes. Signal 0 only looks."""
-    found = members(group, run)
+    found = list_members(group, run)
     if number == 0:
         return found
     outside = [pid for pid in found if (each := read_process(pid)) is not None and each.group != group]
@@ -278,18 +281,18 @@ def _groups_of(calls: Collection[str]) -> set[int]:
     if not wanted:
         return set()
     mark = b"\0" + CALL_VARIABLE.encode()
-    carriers = ((pid, told) for pid in _everybody() if mark in (told := _variables(pid)))
-    found = (read_process(pid) for pid, told in carriers if not set(told.split(b"\0")).isdisjoint(wanted))
+    carriers = ((pid, variables) for pid in _list_pids() if mark in (variables := _variables(pid)))
+    found = (read_process(pid) for pid, variables in carriers if not set(variables.split(b"\0")).isdisjoint(wanted))
     groups = {each.group for each in found if each and not each.dead}
     return groups - {os.getpgrp(), os.getsid(0)}
 
 
-def _carries(pid: int, call: str) -> bool:
+def _is_of_call(pid: int, call: str) -> bool:
     """Return whether a process was started by a call: by this one, or by any when `call` is empty."""
-    return _knows(pid, f"{CALL_VARIABLE}={call}", whole=bool(call))
+    return _has_variable(pid, f"{CALL_VARIABLE}={call}", whole=bool(call))
 
 
-def _knows(pid: int, variable: str, *, whole: bool = True) -> bool:
+def _has_variable(pid: int, variable: str, *, whole: bool = True) -> bool:
     """Return whether a process was started with a variable, or with one that begins so."""
     return b"\0" + variable.encode() + (b"\0" if whole else b"") in _variables(pid)
 
@@ -299,7 +302,7 @@ def _variables(pid: int) -> bytes:
     return b"\0" + _read(pid, "environ") + b"\0"
 
 
-def _everybody() -> tuple[int, ...]:
+def _list_pids() -> tuple[int, ...]:
     """List every process of the machine; empty where the system does not say."""
     try:
         return tuple(int(each) for each in os.listdir(_PROC) if each.isdigit())
@@ -316,7 +319,7 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-def _answers(group: int) -> bool:
+def _exists(group: int) -> bool:
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

@@ -12,7 +12,7 @@ import anyio.to_thread
 import httpx
 from msgspec import Struct
 
-from backstay.tools.web.page_content import EXPLANATION, explanation, is_pdf, read_page, read_pdf_page
+from backstay.tools.web.page_content import EXPLANATION, is_pdf, read_explanation, read_page, read_pdf_page
 from backstay.tools.web.ports import Clients, Page, Unfetched
 from backstay.version import VERSION
 from backstay.vocab.errors import EgressRefused
@@ -153,7 +153,7 @@ def _explain_status(response: httpx.Response, body: bytes) -> Unfetched:
     words = (
         f"{response.url} answered {status}{' ' + reason if reason else ''}.{_HINTS.get(status, '')}{_later(response)}"
     )
-    return Unfetched("status", words, answer=explanation(response.headers.get("content-type", ""), body))
+    return Unfetched("status", words, answer=read_explanation(response.headers.get("content-type", ""), body))
 
 
 _HINTS: Final = {

@@ -55,8 +55,8 @@ def make_web_fetch(
                 return ToolOutput(text=page, code="redirect")
             return await _show_page(page, offset, prompt, summarise)
         except Unfetched as exc:
-            said = f" {WARNING}\n{frame('web_page', exc.answer)}" if exc.answer else ""
-            return ToolOutput(text=f"{exc}{said}", failed=True, code=exc.code)
+            explained = f" {WARNING}\n{frame('web_page', exc.answer)}" if exc.answer else ""
+            return ToolOutput(text=f"{exc}{explained}", failed=True, code=exc.code)
 
     return web_fetch
 
@@ -95,8 +95,8 @@ async def _page(clients: Clients, memory: _Memory, url: str) -> Page | str:
         return known
     page = await fetch(clients, address)
     if isinstance(page, Elsewhere):
-        told = f"{address} redirects to another host. Nothing of it was read. If that is where you want to go, call WebFetch again with"
-        return f"{told}\n{strip_invisible(page.location)}"
+        words = f"{address} redirects to another host. Nothing of it was read. If that is where you want to go, call WebFetch again with"
+        return f"{words}\n{strip_invisible(page.location)}"
     memory.keep(address, page)
     return page
 
@@ -118,8 +118,8 @@ async def _show_page(page: Page, offset: int, prompt: str, summarise: Summarise 
             answer = strip_invisible(await summarise(material, prompt))
         except ProviderError as exc:
             return ToolOutput(text=f"Nobody could read the page for you: {exc}\n{_whole(page, material, more)}")
-        said = f"What a reader of {page.url} answers, from that page alone. {WARNING}"
-        return ToolOutput(text=f"{said}\n{frame('web_page', answer[:SHOWN])}{more}")
+        intro = f"What a reader of {page.url} answers, from that page alone. {WARNING}"
+        return ToolOutput(text=f"{intro}\n{frame('web_page', answer[:SHOWN])}{more}")
     return ToolOutput(text=_whole(page, material, more))
 
 

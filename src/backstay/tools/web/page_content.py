@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from backstay.logic.text import strip_invisible
-from backstay.tools.files.media_type import image_type
+from backstay.tools.files.media_type import detect_image_type
 from backstay.tools.files.pdf import read_pdf
 from backstay.tools.web.html_to_markdown import to_markdown
 from backstay.tools.web.ports import Page, Unfetched
@@ -27,21 +27,23 @@ def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bo
 
     It ends soon once `stopped` says that the caller is gone.
     """
-    said = content_type.partition(";")[0].strip().lower()
-    if picture := image_type(body):
+    media_type = content_type.partition(";")[0].strip().lower()
+    if picture := detect_image_type(body):
         return Page(url, picture, media=(InlineMedia(media_type=picture, content=body, name=url[-200:]),))
-    if not _is_text(said, body):
-        raise Unfetched("not_text", f"{url!r} is {said or 'of no stated kind'}, {len(body):,} bytes that are not text.")
-    html = said in _HTML or (said in _UNSAID and _looks_like_html(body))
+    if not _is_text(media_type, body):
+        raise Unfetched(
+            "not_text", f"{url!r} is {media_type or 'of no stated kind'}, {len(body):,} bytes that are not text."
+        )
+    html = media_type in _HTML or (media_type in _UNSTATED and _looks_like_html(body))
     text = strip_invisible(decode_body(body, content_type, html=html))
     if html:
         reading = to_markdown(text, url, stopped)
         return Page(
             url, "HTML", title=strip_invisible(reading.title)[:500], text=strip_invisible(reading.text)
         )  # what was escaped is not any more
-    if said.endswith(("/json", "+json")):
+    if media_type.endswith(("/json", "+json")):
         return Page(url, "JSON", text=_in_order(text))
-    return Page(url, "Markdown" if said == "text/markdown" else "text", text=text.strip("\n"))
+    return Page(url, "Markdown" if media_type == "text/markdown" else "text", text=text.strip("\n"))
 
 
 def is_pdf(body: bytes) -> bool:
@@ -60,13 +62,13 @@ async def read_pdf_page(url: str, body: bytes) -> Page:
     return Page(url, "PDF", text=strip_invisible(text + (f"\n\n[{more} more pages are not shown]" if more else "")))
 
 
-def explanation(content_type: str, body: bytes) -> str:
+def read_explanation(content_type: str, body: bytes) -> str:
     """Return what a server says about a failure, as far as it can be read; empty when that is nothing."""
-    said = content_type.partition(";")[0].strip().lower()
-    if not body or b"\0" in body or not _TEXTUAL.fullmatch(said):
+    media_type = content_type.partition(";")[0].strip().lower()
+    if not body or b"\0" in body or not _TEXTUAL.fullmatch(media_type):
         return ""
-    text = decode_body(body, content_type, html=said in _HTML)
-    return strip_invisible(to_markdown(text, "").text if said in _HTML else text).strip()[:EXPLANATION]
+    text = decode_body(body, content_type, html=media_type in _HTML)
+    return strip_invisible(to_markdown(text, "").text if media_type in _HTML else text).strip()[:EXPLANATION]
 
 
 def decode_body(body: bytes, content_type: str, *, html: bool) -> str:
@@ -85,7 +87,9 @@ def decode_body(body: bytes, content_type: str, *, html: bool) -> str:
 
 
 _HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
-_UNSAID: Final = frozenset(("", "application/octet-stream", "text/plain", "binary/octet-stream", "application/unknown"))
+_UNSTATED: Final = frozenset(
+    ("", "application/octet-stream", "text/plain", "binary/octet-stream", "application/unknown")
+)
 _TEXTUAL: Final = re.compile(
     r"text/.*|.*[/+](?:json|xml|yaml|x-yaml|toml|javascript|x-javascript|ecmascript|typescript|x-sh|sql|graphql|x-ndjson|csv|x-tex"
     r"|x-www-form-urlencoded|manifest|ld\+json|x-httpd-php|rtf|markdown)"
@@ -121,19 +125,19 @@ def _charset(text: str) -> str:
         return ""
 
 
-def _is_text(said: str, body: bytes) -> bool:
+def _is_text(media_type: str, body: bytes) -> bool:
     if body.startswith(tuple(mark for mark, _ in _BOMS)):
         return True
     if b"\0" in body[:8192]:
         return False
-    if _TEXTUAL.fullmatch(said):
+    if _TEXTUAL.fullmatch(media_type):
         return True
-    if said not in _UNSAID:
+    if media_type not in _UNSTATED:
         return False
     try:
         body.decode("utf-8")
     except UnicodeDecodeError:
-        return said == "" and _looks_like_html(body)
+        return media_type == "" and _looks_like_html(body)
     return True
 
 
