@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from backstay.catalog.open_store import open_store, opened
+from backstay.catalog.open_store import open_store, use_store
 from backstay.ports import SessionQuery
 from backstay.vocab.errors import StoreError
 
 
 async def test_a_store_that_was_opened_for_a_block_is_closed_with_it(tmp_path: Path) -> None:
-    async with opened(f"sqlite://{tmp_path}/s.db") as store:
+    async with use_store(f"sqlite://{tmp_path}/s.db") as store:
         assert await store.list(SessionQuery()) == ()
-        async with opened(store) as same:
+        async with use_store(store) as same:
             assert same is store
         assert await store.list(SessionQuery()) == ()
 
@@ -21,17 +21,17 @@ async def test_a_store_that_was_opened_for_a_block_is_closed_with_it(tmp_path: P
 
 
 async def test_no_store_is_one_in_memory() -> None:
-    async with opened(None) as store:
+    async with use_store(None) as store:
         assert store.url.startswith("memory:")
 
 
 async def test_a_store_that_is_not_there_is_made_only_where_that_is_meant(tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/s.db"
     with pytest.raises(StoreError):
-        async with opened(url, create=False):
+        async with use_store(url, create=False):
             pass
 
     assert list(tmp_path.iterdir()) == []
     await (await open_store(url)).close()
-    async with opened(url, read_only=True) as store:
+    async with use_store(url, read_only=True) as store:
         assert await store.list(SessionQuery()) == ()

@@ -14,9 +14,9 @@ from backstay.instructions.tasks import Task, frame_tasks
 from backstay.logic.text import Mark, frame_server_words
 from backstay.memory.memory import frame_window as memory_frame
 from backstay.memory.memory import read_window
-from backstay.session.project.mentions import look_up
+from backstay.session.project.mentions import read_mentioned
 from backstay.skills.includes import FileInclusion, Inclusion
-from backstay.skills.render import Judged, Rendered, expand, injected
+from backstay.skills.render import Judged, Rendered, expand, frame_skill
 from backstay.skills.skill import Skill
 from backstay.vocab.events import MessageInjected
 from backstay.vocab.messages import text_of
@@ -38,7 +38,7 @@ def begins(mark: str, text: str) -> int:
 
 
 async def of_skill(text: str) -> str:
-    return injected(Rendered(skill=SKILL, arguments="", pieces=()), text)
+    return frame_skill(Rendered(skill=SKILL, arguments="", pieces=()), text)
 
 
 async def of_included_file(text: str) -> str:
@@ -130,7 +130,7 @@ async def test_outer_2_a_file_that_is_mentioned_ends_no_frame(tmp_path: Path) ->
     (tmp_path / "a.txt").write_text("x")
     for spelling in SPELLINGS:
         text = "".join(spelling.format(each) for each in ("file", "FILE", "file-references", "resource"))
-        found = await look_up("Look at @a.txt", Reads(text), None, cwd=str(tmp_path), roots=(str(tmp_path),))
+        found = await read_mentioned("Look at @a.txt", Reads(text), None, cwd=str(tmp_path), roots=(str(tmp_path),))
 
         assert ends("file(?!-)", found.block) == ends("file-references", found.block) == 1
         assert ends("resource", found.block) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from backstay import Session, open_session
-from backstay.catalog.hold import held, nonce_of
+from backstay.catalog.hold import hold_session, make_nonce
 from backstay.logic.decide.step import stamp
 from backstay.logic.state.content import digest, shorten
 from backstay.logic.state.session_state import state_of
@@ -119,10 +119,10 @@ async def _add(store: EventStore) -> None:
         Compacted(trigger="manual", first_kept="", summary=Text(text=f"They used {token(6)}.")),
         Renamed(name=f"work with {token(7)}"),
     )
-    async with held(store, SESSION) as lease:
+    async with hold_session(store, SESSION) as lease:
         clock = SystemClock()
         records = list((await store.read(SESSION)).records)
-        first, nonce = len(records), nonce_of(lease, clock)
+        first, nonce = len(records), make_nonce(lease, clock)
         for event in events:
             progress = state_of(SESSION, records).progress
             records.append(stamp(progress, Draft(event=event), nonce=nonce, now=clock.now()))

@@ -4,7 +4,7 @@ import pytest
 
 from backstay.skills.frontmatter import LONGEST, read_frontmatter
 from backstay.skills.problems import Unusable
-from backstay.skills.yaml import BadYaml, Plain, Value, read_yaml, typed
+from backstay.skills.yaml import BadYaml, Plain, Value, convert_plain, read_yaml
 
 FILE = "SKILL.md"
 
@@ -146,7 +146,15 @@ def test_texts_become_numbers_and_truth_values_only_when_asked_and_without_quote
     (read, _) = read_yaml("a: 10\nb: '10'\nc: true\nd: no\ne: 1.50\nf:\ng: [~, \"null\", 0x10]\n")
 
     assert read["e"] == "1.50"
-    assert typed(read) == {"a": 10, "b": "10", "c": True, "d": "no", "e": 1.5, "f": None, "g": [None, "null", "0x10"]}
+    assert convert_plain(read) == {
+        "a": 10,
+        "b": "10",
+        "c": True,
+        "d": "no",
+        "e": 1.5,
+        "f": None,
+        "g": [None, "null", "0x10"],
+    }
     assert isinstance(read["a"], Plain)
 
 

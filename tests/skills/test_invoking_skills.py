@@ -15,7 +15,7 @@ from backstay.skills.render import (
     Surroundings,
     compose,
     expand,
-    injected,
+    frame_skill,
     render,
 )
 from backstay.skills.skill import Skill
@@ -239,7 +239,7 @@ async def test_what_is_put_in_is_bounded() -> None:
 
 def framed(arguments: str, body: str = "Steps.") -> str:
     rendered = Rendered(skill=skill(), arguments=arguments, pieces=(body,))
-    return injected(rendered, body)
+    return frame_skill(rendered, body)
 
 
 def test_the_text_is_framed_with_one_line_about_why() -> None:

@@ -19,7 +19,7 @@ from backstay.vocab.specs import Lease, SessionMeta, Trouble
 
 
 @asynccontextmanager
-async def held(store: EventStore, session: str, purpose: str = "") -> AsyncIterator[Lease]:
+async def hold_session(store: EventStore, session: str, purpose: str = "") -> AsyncIterator[Lease]:
     """The right to write a session. It is given back whatever happens, cancellation included."""
     with anyio.CancelScope(shield=True):  # a lease that is taken and not handed over would be held by nobody
         lease = await store.lease(session, this_process(purpose))
@@ -51,12 +51,12 @@ async def whole_progress(store: EventStore, session: str) -> Progress:
 
 def _check_whole(session: str, trouble: Trouble | None, *, empty: bool) -> None:
     if trouble is not None:
-        refuse(session, trouble)
+        refuse_writing(session, trouble)
     if empty:
         raise LogDamaged(f"The log of session {session!r} has no events. `backstay log repair {session}` may help.")
 
 
-def refuse(session: str, trouble: Trouble) -> NoReturn:
+def refuse_writing(session: str, trouble: Trouble) -> NoReturn:
     """Say that a session can only be read, and what to do first."""
     said = f"Session {session!r} can only be read: {trouble.detail.rstrip('.')}."
     if trouble.kind == "newer":
@@ -64,7 +64,7 @@ def refuse(session: str, trouble: Trouble) -> NoReturn:
     raise LogDamaged(f"{said} Mend it first: `backstay log repair {session}` keeps what was there.")
 
 
-async def folded(session: str, records: Sequence[Recorded]) -> State:
+async def fold_log(session: str, records: Sequence[Recorded]) -> State:
     """What a log means, folded off the event loop."""
     return await anyio.to_thread.run_sync(state_of, session, records)
 
@@ -88,7 +88,7 @@ async def is_needed(store: EventStore, meta: SessionMeta) -> bool:
         return False
 
 
-def nonce_of(lease: Lease, clock: Clock) -> str:
+def make_nonce(lease: Lease, clock: Clock) -> str:
     """A word that no other holder of this session, or of one it was copied from, has."""
     return f"{base36(lease.token)}{clock.nonce()}"
 

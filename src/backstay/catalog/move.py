@@ -6,7 +6,7 @@ from typing import Final
 
 import anyio
 
-from backstay.catalog.hold import check_unneeded, folded, forget_trace, held, nonce_of, whole_log
+from backstay.catalog.hold import check_unneeded, fold_log, forget_trace, hold_session, make_nonce, whole_log
 from backstay.logic.decide.step import stamp
 from backstay.logic.state.content import find_cited_blobs
 from backstay.ports import Clock, EventStore, SessionQuery
@@ -29,7 +29,7 @@ async def move(source: EventStore, target: EventStore, session: str, *, clock: C
         raise UserError(f"Session {session!r} is in {target.url!r} already.")
     await check_unneeded(source, await source.meta(session), "moved")
     async with AsyncExitStack() as holds:
-        moves = [await _begun(source, target, one, holds) for one in await _family(source, session)]
+        moves = [await _begin(source, target, one, holds) for one in await _family(source, session)]
         try:
             for each in moves:
                 await each.leave(clock)
@@ -54,9 +54,9 @@ async def _family(source: EventStore, session: str) -> list[str]:
     return found
 
 
-async def _begun(source: EventStore, target: EventStore, session: str, holds: AsyncExitStack) -> "_Move":
+async def _begin(source: EventStore, target: EventStore, session: str, holds: AsyncExitStack) -> "_Move":
     """One session's move, with both sides held. Raise before anything is written when it cannot be done."""
-    here = await holds.enter_async_context(held(source, session, "move"))
+    here = await holds.enter_async_context(hold_session(source, session, "move"))
     records = await whole_log(source, session)
     home = _home(records, source)
     if home not in ("", target.identity):
@@ -64,8 +64,8 @@ async def _begun(source: EventStore, target: EventStore, session: str, holds: As
             f"Session {session!r} left for the store {home!r} already, and may be open there. "
             f"Move it there once more to finish that, then move it on from there."
         )
-    there = await holds.enter_async_context(held(target, session, "move"))
-    arrived = await _arrived(target, session)
+    there = await holds.enter_async_context(hold_session(target, session, "move"))
+    arrived = await _read_arrived(target, session)
     if records[: len(arrived)] != arrived[: len(records)] or (len(arrived) > len(records) and not home):
         raise UserError(f"The target store has another session {session!r} already.")
     return _Move(source, target, here, there, records, len(arrived), left=bool(home))
@@ -79,7 +79,7 @@ def _home(records: Sequence[Recorded], source: EventStore) -> str:
     return newest.store if newest is not None and gone else ""
 
 
-async def _arrived(target: EventStore, session: str) -> tuple[Recorded, ...]:
+async def _read_arrived(target: EventStore, session: str) -> tuple[Recorded, ...]:
     try:
         return (await target.read(session)).records
     except NoSession:
@@ -153,8 +153,8 @@ class _Move:
         self._arrived += len(part)
 
     async def _note(self, event: StoreChanged, clock: Clock) -> None:
-        progress = (await folded(self._session, self._records)).progress
-        last = stamp(progress, Draft(event=event, by="user"), nonce=nonce_of(self._here, clock), now=clock.now())
+        progress = (await fold_log(self._session, self._records)).progress
+        last = stamp(progress, Draft(event=event, by="user"), nonce=make_nonce(self._here, clock), now=clock.now())
         await self._source.append(self._here, last.seq - 1, (last,))
         self._records = (*self._records, last)
 
@@ -165,4 +165,4 @@ class _Move:
         with suppress(StoreError):
             await self._target.delete(self._session)
             return True
-        return len(await _arrived(self._target, self._session)) < len(self._records)
+        return len(await _read_arrived(self._target, self._session)) < len(self._records)

@@ -19,7 +19,7 @@ async def open_store(
 
 
 @asynccontextmanager
-async def opened(
+async def use_store(
     store: EventStore | str | None, *, clock: Clock | None = None, read_only: bool = False, create: bool = True
 ) -> AsyncIterator[EventStore]:
     """Give the store that the option `store` means, and close it however the block is left. One that was opened before stays open."""

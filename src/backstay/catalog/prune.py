@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from backstay.catalog.hold import forget_trace, held, is_needed
+from backstay.catalog.hold import forget_trace, hold_session, is_needed
 from backstay.ports import Clock, EventStore, SessionQuery
 from backstay.vocab.errors import NoSession, SessionBusy, UserError
 from backstay.vocab.specs import SessionMeta
@@ -61,7 +61,7 @@ class _Pruning(Struct, frozen=True):
     async def take(self, session: str, gone: Collection[str]) -> str | None:
         """Delete a session; else say why it stays."""
         try:
-            async with held(self.store, session, "prune"):
+            async with hold_session(self.store, session, "prune"):
                 why = await self._reason(session, gone)
                 if why is None:
                     await self.store.delete(session)

@@ -7,7 +7,15 @@ import anyio.to_thread
 import msgspec
 from msgspec.structs import replace
 
-from backstay.catalog.hold import check_unneeded, folded, forget_trace, held, nonce_of, whole_log, whole_progress
+from backstay.catalog.hold import (
+    check_unneeded,
+    fold_log,
+    forget_trace,
+    hold_session,
+    make_nonce,
+    whole_log,
+    whole_progress,
+)
 from backstay.catalog.load import pages
 from backstay.catalog.move import move as move  # noqa: PLC0414  # a part of the shelf
 from backstay.catalog.prune import prune as prune  # noqa: PLC0414  # a part of the shelf
@@ -79,7 +87,7 @@ async def fork(
     session = check_session_id(session)
     await check_store(store, session)
     log = await whole_log(store, session)
-    state = await folded(session, log)
+    state = await fold_log(session, log)
     beginning = log[0].event
     if not isinstance(beginning, Started):
         raise LogDamaged(
@@ -104,11 +112,11 @@ async def fork(
         scope_implied=state.progress.scope_implied,
         taint=tuple(sorted(state.progress.grants.taint)),
     )
-    async with held(store, fork_id, "fork") as lease:
-        nonce = nonce_of(lease, clock)
+    async with hold_session(store, fork_id, "fork") as lease:
+        nonce = make_nonce(lease, clock)
         copy = functools.partial(fork_records, log, state.transcript, started, at=node, nonce=nonce)
         records = await anyio.to_thread.run_sync(copy)
-        copied = await folded(fork_id, records)
+        copied = await fold_log(fork_id, records)
         opened = stamp(copied.progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now())
         await store.append(lease, 0, (*records, opened))  # blobs are cited, not copied: they are in this store
         if not await exists(store, session):  # until it was deleted it kept the blobs; since then, who knows
@@ -122,7 +130,7 @@ async def delete(store: EventStore, session: str) -> None:
 
     No other session is touched.
     """
-    async with held(store, session, "delete"):
+    async with hold_session(store, session, "delete"):
         if await exists(store, session):
             await check_unneeded(store, await store.meta(session), "deleted")
         await store.delete(session)
@@ -149,7 +157,7 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
 async def record(store: EventStore, session: str) -> SessionRecord:
     """A session as one document, with the system prompt and the tool schemas that were sent last."""
     part = await store.read(session)
-    state = await folded(session, part.records)
+    state = await fold_log(session, part.records)
     asked = next((r.event for r in reversed(part.records) if isinstance(r.event, ModelAsked)), None)
     if asked is None:
         return record_of(state)
@@ -167,9 +175,9 @@ def new_session_id(clock: Clock) -> str:
 async def add_event(store: EventStore, session: str, event: Event, *, clock: Clock) -> None:
     """Write one event to a session that nobody has open, without setting it going. Raise `StoreMismatch` when it is at home elsewhere."""
     await check_store(store, session)
-    async with held(store, session) as lease:
+    async with hold_session(store, session) as lease:
         progress = await whole_progress(store, session)
         written = stamp(
-            progress, Draft(event=as_stored_event(event), by="user"), nonce=nonce_of(lease, clock), now=clock.now()
+            progress, Draft(event=as_stored_event(event), by="user"), nonce=make_nonce(lease, clock), now=clock.now()
         )
         await store.append(lease, progress.seq, (written,))

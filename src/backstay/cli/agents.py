@@ -8,7 +8,7 @@ from backstay.cli.options import StoreLocation, as_json, trust, with_location
 from backstay.cli.skills import MAX_DESCRIPTION, find_extensions, print_problems
 from backstay.logic.text import show_invisible
 from backstay.skills.agents import AgentDefinition
-from backstay.skills.scan import named
+from backstay.skills.scan import find_named
 
 
 @click.group("agents")
@@ -58,7 +58,7 @@ def show(location: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
     \b
     backstay agents show Explore --json
     """
-    agent = named(name, find_extensions(location, trust=trust).agents, "agent", "backstay agents list")
+    agent = find_named(name, find_extensions(location, trust=trust).agents, "agent", "backstay agents list")
     content = _object(agent)
     if as_json:
         output.print_json(content)

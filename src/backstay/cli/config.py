@@ -23,7 +23,7 @@ from backstay.config.secret import mask_query
 from backstay.instructions import Instructions, Part
 from backstay.logic.text import show_invisible
 from backstay.sandbox.folders import project_root
-from backstay.session.project.discover import look_here
+from backstay.session.project.discover import discover_here
 from backstay.system.files import is_missing
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
@@ -299,7 +299,7 @@ def _gather_instructions(cwd: Path, trust: bool | None) -> Instructions:
     except UserError as exc:  # only one line of the instructions depends on the model
         output.warn(output.escape_line(str(exc)))
         chosen = None
-    return look_here(layered, model=chosen.model if chosen is not None else "").instructions
+    return discover_here(layered, model=chosen.model if chosen is not None else "").instructions
 
 
 def _print_parts(found: Instructions) -> None:

@@ -23,7 +23,7 @@ from backstay.mcp.config.files import PluginServers, ServerInputs, ServersFound,
 from backstay.mcp.config.start import may_start, session_servers
 from backstay.mcp.servers import ServerStatus
 from backstay.sandbox.folders import data_dir
-from backstay.session.project.discover import Discovery, look_here
+from backstay.session.project.discover import Discovery, discover_here
 from backstay.skills.agents import AgentDefinition
 from backstay.skills.skill import Skill
 from backstay.vocab.errors import UserError
@@ -66,7 +66,7 @@ class Here(Struct, frozen=True, dict=True):
     @functools.cached_property
     def discovery(self) -> Discovery:
         """What a session here would find. Raise `UserError` when that cannot be read."""
-        return look_here(self.layered, model=self.model)
+        return discover_here(self.layered, model=self.model)
 
 
 Check = Callable[[Here], Iterable[Finding]]

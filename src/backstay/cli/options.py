@@ -57,7 +57,7 @@ class StoreLocation(Struct, frozen=True):
     @asynccontextmanager
     async def open(self, *, read_only: bool = False) -> "AsyncIterator[EventStore]":
         """Open the store. Only the default one is created when it is missing."""
-        from backstay.catalog.open_store import opened
+        from backstay.catalog.open_store import use_store
         from backstay.config.former_name import explain_former_store, warn_former_store
         from backstay.headless.formats import hinting
 
@@ -66,7 +66,7 @@ class StoreLocation(Struct, frozen=True):
         if words := explain_former_store(self.store or ""):
             raise UserError(words)
         create = self.store is None and not read_only
-        async with opened(self.url, read_only=read_only, create=create) as store:
+        async with use_store(self.url, read_only=read_only, create=create) as store:
             with hinting(store.url):
                 yield store
 

@@ -11,7 +11,7 @@ from backstay.cli.options import StoreLocation, as_json, trust, with_location
 from backstay.config.layers import read_layers
 from backstay.config.locations import ProjectPaths
 from backstay.logic.text import show_invisible
-from backstay.session.project.discover import look_here
+from backstay.session.project.discover import discover_here
 from backstay.skills.locations import sources_of
 from backstay.skills.problems import SkillProblem
 from backstay.skills.render import read_body
@@ -118,7 +118,7 @@ def find_extensions(location: StoreLocation, *, trust: bool) -> Found:
     """Find the skills, commands and agents of a folder. With broken settings, nothing of the workspace is trusted."""
     cwd = location.folder.absolute()
     try:
-        around = look_here(read_layers(cwd, trust=True if trust else None))
+        around = discover_here(read_layers(cwd, trust=True if trust else None))
     except UserError as exc:
         output.warn(str(exc))
         return scan_now(sources_of(ProjectPaths.of(cwd), trusted=trust))

@@ -93,16 +93,18 @@ async def rewind(call: CommandCall) -> CommandResult:
         return usage(call, "[list | TURN [conversation|files|both] | back]")
     try:
         if words[0] == "back":
-            return _restored(await call.session.restore_files(undo="latest"))
+            return _restore_result(await call.session.restore_files(undo="latest"))
         turn, begins = await _turn(call, words[0]), words[0] == "0"
         if what == "files":
-            return _restored(await call.session.restore_files(to="" if begins else turn, before=turn if begins else ""))
+            return _restore_result(
+                await call.session.restore_files(to="" if begins else turn, before=turn if begins else "")
+            )
         report = await call.session.rewind(
             to=None if begins else turn, before=turn if begins else None, files=what == "both"
         )
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
-    return _gone_back(turn, report)
+    return _rewind_result(turn, report)
 
 
 @command("undo", hint="[compact]", subcommands=("compact",))
@@ -118,14 +120,14 @@ async def undo(call: CommandCall) -> CommandResult:
         log = await call.session.events()
         turns = _path(log)
         turn = turns[-1] if turns else ""
-        skill = _forked(log, turn)
+        skill = _skill_note(log, turn)
         if not turn:
             return CommandResult(message=f"There is no turn to take back.{skill}", success=False)
         kept = any(point.turn == turn for point in await call.session.checkpoints())
         report = await call.session.rewind(before=turn, files=kept)
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
-    done = _gone_back(turn, report)
+    done = _rewind_result(turn, report)
     return CommandResult(message=f"{done.message}{skill}", data=done.data)
 
 
@@ -134,7 +136,7 @@ def _path(log: Iterable[Recorded]) -> list[str]:
     return [record.id for record in transcript_of(log).path() if isinstance(record.event, TurnStarted)]
 
 
-def _forked(log: Iterable[Recorded], turn: str) -> str:
+def _skill_note(log: Iterable[Recorded], turn: str) -> str:
     """A sentence about the newest skill that a person let run in a session of its own after `turn`; empty when there is none."""
     words = ""
     for record in log:
@@ -201,12 +203,12 @@ async def _turn(call: CommandCall, word: str) -> str:
     return next((turn for turn in reversed(meant) if turn in path), meant[-1])
 
 
-def _gone_back(turn: str, report: RestoreReport | None) -> CommandResult:
-    files = "" if report is None else f" {_restored(report).message}"
+def _rewind_result(turn: str, report: RestoreReport | None) -> CommandResult:
+    files = "" if report is None else f" {_restore_result(report).message}"
     return CommandResult(message=f"The conversation goes on from there.{files}", data={"turn": turn})
 
 
-def _restored(report: RestoreReport) -> CommandResult:
+def _restore_result(report: RestoreReport) -> CommandResult:
     said = [f"{pluralise(report.written, 'file')} written, {report.removed} removed ({report.point})."]
     said += ["`/rewind back` brings back what was removed."] if report.removed else []
     said += [f"Left as it is: {each.path}: {each.problem}" for each in report.problems]

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.catalog.hold import held, nonce_of, refuse
+from backstay.catalog.hold import hold_session, make_nonce, refuse_writing
 from backstay.catalog.load import PagedLog
 from backstay.logic.decide.step import settle
 from backstay.logic.state.content import digest, find_cited_blobs
@@ -58,7 +58,7 @@ def log_lines(log: PagedLog, events: int) -> Iterator[bytes]:
         yield event_line(log.session, record)
         seq = record.seq
     if seq < events and log.trouble is not None:
-        refuse(log.session, log.trouble)
+        refuse_writing(log.session, log.trouble)
 
 
 def _blob(log: PagedLog, sha256: str) -> bytes | None:
@@ -87,8 +87,8 @@ async def import_log(store: EventStore, file: BinaryIO, *, name: str = "", clock
     session = sessions.new_session_id(clock)
     log = _LogFile(file, session, store.identity)
     await anyio.to_thread.run_sync(log.check)
-    async with held(store, session, "import") as lease:
-        await anyio.to_thread.run_sync(partial(log.end, name, nonce=nonce_of(lease, clock), now=clock.now()))
+    async with hold_session(store, session, "import") as lease:
+        await anyio.to_thread.run_sync(partial(log.end, name, nonce=make_nonce(lease, clock), now=clock.now()))
         await store.append(lease, 0, log, log.blobs)
     return Imported(session=session, events=log.events, added=log.added, children=tuple(log.children))
 

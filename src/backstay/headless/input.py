@@ -18,7 +18,7 @@ from backstay.export.formats import export, format_of, write_pieces
 from backstay.headless.result import DONE, FAILED, INTERRUPTED, USAGE
 from backstay.logic.state.content import LONG
 from backstay.runtime.services import fetch_text
-from backstay.session.project.mentions import mentioned
+from backstay.session.project.mentions import read_mentions
 from backstay.session.session import Prompt, Session
 from backstay.vocab.errors import BackstayError
 from backstay.vocab.event import Draft
@@ -141,7 +141,7 @@ async def _prepare(session: Session, prompt: Prompt, input_id: str | None) -> Pr
 async def _add_mentions(session: Session, prepared: PreparedInput, typed: str) -> PreparedInput:
     if session.kit is None:
         return prepared
-    found = await mentioned(session.kit, typed)
+    found = await read_mentions(session.kit, typed)
     if not found.block:
         return replace(prepared, notes=found.notes)
     prompt = prepared.prompt

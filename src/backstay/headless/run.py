@@ -9,7 +9,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.catalog.open_store import opened
+from backstay.catalog.open_store import use_store
 from backstay.config.model_finder import Finder
 from backstay.config.permissions_section import looser
 from backstay.headless.approvals import ApprovalQueue
@@ -29,7 +29,7 @@ from backstay.session.apply_settings import apply_settings
 from backstay.session.assemble import open_with
 from backstay.session.options import Options, ResolvedOptions
 from backstay.session.project.commands import tool_name
-from backstay.session.project.discover import look_here
+from backstay.session.project.discover import discover_here
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.skills.agents import AgentDefinition, resolve_model
 from backstay.skills.scan import Found
@@ -62,7 +62,7 @@ async def run(job: Job, out: BinaryIO, stdin_fd: int, warn: Warn) -> int:
 
 
 async def _run(job: Job, out: BinaryIO, stdin_fd: int, warn_person: Warn, stopping: Stopping) -> int:
-    async with opened(job.options.store, clock=job.options.clock) as store:
+    async with use_store(job.options.store, clock=job.options.clock) as store:
         with hinting(store.url):
 
             def warn(words: str) -> None:
@@ -185,7 +185,7 @@ async def _first_event(options: ResolvedOptions, store: EventStore) -> Started |
 
 
 def _discover(options: ResolvedOptions) -> Found:
-    return Found() if options.bare else look_here(options.resolved.layered).found
+    return Found() if options.bare else discover_here(options.resolved.layered).found
 
 
 def _select_agent(found: Found, wanted: str, *, old: bool) -> AgentDefinition:

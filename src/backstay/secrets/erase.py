@@ -11,7 +11,7 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
 
-from backstay.catalog.hold import folded, held, nonce_of, whole_log, whole_progress
+from backstay.catalog.hold import fold_log, hold_session, make_nonce, whole_log, whole_progress
 from backstay.logic.decide.step import stamp
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.rewrite import Moved, change_blob, rewrite_event, without_contents
@@ -95,7 +95,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
     """
     if not isinstance(store, Rewritable):
         raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
-    async with held(store, meta.id, "secrets erase") as lease:
+    async with hold_session(store, meta.id, "secrets erase") as lease:
         records = await whole_log(store, meta.id)
         look = SecretScan(store, meta.id, eraser)
         if not await look.learn():
@@ -125,7 +125,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
 
 async def check_erasable(store: EventStore, meta: SessionMeta) -> None:
     """Raise what `erase` would raise when a session is open in another process, or not all of it can be read."""
-    async with held(store, meta.id, "secrets erase"):
+    async with hold_session(store, meta.id, "secrets erase"):
         await whole_progress(store, meta.id)
 
 
@@ -151,14 +151,14 @@ async def _fact(
 ) -> Recorded:
     """Return the event that says what was done. Fold the log with it first: one that does not fold is never written."""
     new = {record.seq: record for record in changed}
-    state = await folded(session, [new.get(record.seq, record) for record in records])
+    state = await fold_log(session, [new.get(record.seq, record) for record in records])
     if state.progress.seq != records[-1].seq:
         raise Bug(f"The log of session {session!r} does not fold to its end. Please report it.")
     event = SecretsErased(
         count=erased.count, kinds=erased.kinds, blobs=erased.blobs, contents=erased.contents, reason=reason
     )
     draft = Draft(event=as_stored_event(event), by="user")
-    return stamp(state.progress, draft, nonce=nonce_of(lease, clock), now=clock.now())
+    return stamp(state.progress, draft, nonce=make_nonce(lease, clock), now=clock.now())
 
 
 def _citations(records: Sequence[Recorded], changed: Sequence[Recorded]) -> tuple[frozenset[str], frozenset[str]]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
 from backstay.catalog import load, sessions
-from backstay.catalog.open_store import opened
+from backstay.catalog.open_store import use_store
 from backstay.checkpoints.capture import FileCapture
 from backstay.config.settings import Settings
 from backstay.config.trust.own_programs import own_runs
@@ -93,35 +93,35 @@ class _Block:
         try:
             return await self._open()
         except BaseExceptionGroup as group:
-            raise _alone(group) from None
+            raise _unwrap(group) from None
 
     async def _open(self) -> Session:
         given = self._options
         async with AsyncExitStack() as stack:
-            store = await stack.enter_async_context(opened(given.store, clock=given.clock))
+            store = await stack.enter_async_context(use_store(given.store, clock=given.clock))
             options = await apply_settings(given, store)
-            trace = await _trace(options, store, stack)
+            trace = await _open_trace(options, store, stack)
             models = Models(options, store)
-            stack.push_async_callback(_shielded, models.aclose)
+            stack.push_async_callback(_run_shielded, models.aclose)
             find = models.find
             prepared = await prepare(options, store, find)
-            stack.push_async_callback(_shielded, store.release, prepared.lease)
+            stack.push_async_callback(_run_shielded, store.release, prepared.lease)
             facts = await model_facts(options, prepared.model, prepared.state, find)
             walled = "" if options.only_tools else await check_sandbox(options, prepared.scope)
             living = ExtensionHost()
-            stack.push_async_callback(_shielded, living.stop)
+            stack.push_async_callback(_run_shielded, living.stop)
             await living.start(options, prepared)
-            built = await _built(_Opening(options, store, trace, prepared, living, stack), find, facts)
+            built = await _build(_Opening(options, store, trace, prepared, living, stack), find, facts)
             built.reloads(given, options)
             runner = built.runner
             tasks = runner.services.tasks
             tasks.start_soon(keep_alive, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
-            tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
-            fork = _forker(store, prepared, options)
+            tasks.start_soon(_run_shielded, runner.drive)  # a cancelled block still closes its session properly
+            fork = _fork_function(store, prepared, options)
             session = Session(
                 runner,
                 tasks,
-                report=living.reported(prepared.report),
+                report=living.complete_report(prepared.report),
                 fork=fork,
                 opened=prepared.announced,
                 variables=prepared.variables,
@@ -134,8 +134,8 @@ class _Block:
             built.belongs_to(session)
             session.on_close(built.hands.aclose)
             snapshots = load.Snapshots(runner.services, prepared.covered)
-            tasks.start_soon(living.attend, session, snapshots)
-            stack.push_async_callback(_shielded, _leave, session, runner, tasks, snapshots)
+            tasks.start_soon(living.follow_session, session, snapshots)
+            stack.push_async_callback(_run_shielded, _leave, session, runner, tasks, snapshots)
             self._stack = stack.pop_all()
             return session
 
@@ -148,17 +148,17 @@ class _Block:
         try:
             await self._stack.__aexit__(None, None, None)
         except BaseExceptionGroup as group:
-            raise _alone(group) from None
+            raise _unwrap(group) from None
 
 
-def _alone(group: BaseException) -> BaseException:
+def _unwrap(group: BaseException) -> BaseException:
     """The one error that a task group wrapped, or the group when it holds several."""
     while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
         group = group.exceptions[0]
     return group
 
 
-async def _shielded(work: Callable[..., Awaitable[object]], *args: object) -> None:
+async def _run_shielded(work: Callable[..., Awaitable[object]], *args: object) -> None:
     """Clean up even when the block was cancelled."""
     with anyio.CancelScope(shield=True):
         await work(*args)
@@ -174,13 +174,13 @@ async def _leave(session: Session, runner: Runner, tasks: TaskGroup, snapshots: 
         tasks.cancel_scope.cancel()
 
 
-async def _trace(options: ResolvedOptions, store: EventStore, stack: AsyncExitStack) -> Trace:
+async def _open_trace(options: ResolvedOptions, store: EventStore, stack: AsyncExitStack) -> Trace:
     if options.trace is not None:
         return options.trace
     folder = trace_folder(store.url)
     known = Redactor(exact=(*options.resolved.keys.values(os.environ), *secret_values(os.environ)))
     trace: Trace = NoTrace() if folder is None else FileTrace(folder, redactor=known)
-    stack.push_async_callback(_shielded, trace.close)
+    stack.push_async_callback(_run_shielded, trace.close)
     return trace
 
 
@@ -237,7 +237,7 @@ class _Built(Struct, frozen=True):
                 tool.session = session
 
 
-async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, ModelFacts]) -> _Built:
+async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, ModelFacts]) -> _Built:
     prepared, stack = opening.prepared, opening.stack
     options = with_model_profile(opening.options, prepared.model)
     inbox = Inbox()
@@ -251,10 +251,12 @@ async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     hands = Toolbox(
         call_site, options.rules, outputs, options.resolved.environment, options.resolved.keys, asked_for=asked_for
     )
-    stack.push_async_callback(_shielded, hands.aclose)
+    stack.push_async_callback(_run_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
     mask = Mask(options.resolved.keys.values(os.environ), secret_values(os.environ))
-    instructions = mask.mask_instructions(kit.instructions.text if kit is not None else _told(options, prepared))
+    instructions = mask.mask_instructions(
+        kit.instructions.text if kit is not None else _instructions(options, prepared)
+    )
     schemas = msgspec.json.encode(toolset.specs())
     own_hooks, functions = register_hooks(options.hooks)
     policy = replace_fields(
@@ -273,7 +275,7 @@ async def _built(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     )
     forks = SubagentPlans(prepared.state, kit)
     core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force, forks)
-    rebuild_dispatch = functools.partial(_listening, functions=functions, hands=hands, services=core)
+    rebuild_dispatch = functools.partial(_hook_dispatch, functions=functions, hands=hands, services=core)
     in_force.dispatch_hooks = rebuild_dispatch(options, policy.hooks)
     runner = Runner(
         core,
@@ -320,12 +322,12 @@ async def _services(
         mask=mask,
         asker=options.asker or options.prompt,
         read_folder_notes=None if kit is None else kit.notes_finder(prepared.state),
-        store_grants=None if options.bare else _keeper(prepared.state.meta.project, call_site.cwd),
+        store_grants=None if options.bare else _grant_writer(prepared.state.meta.project, call_site.cwd),
         start_sandbox=walls,
         open_child=child_opener(options, opening.store, forks, open_with),
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
-        save_extension_state=functools.partial(living.put_away, prepared.state) if living.active else None,
-        stop_extensions=functools.partial(living.let_go, deltas.tap) if living.active else None,
+        save_extension_state=functools.partial(living.extension_state, prepared.state) if living.active else None,
+        stop_extensions=functools.partial(living.dispose, deltas.tap) if living.active else None,
         idle_timeout_s=options.idle_timeout_s,
         tool_timeout_s=options.tool_timeout_s,
     )
@@ -333,7 +335,7 @@ async def _services(
     return replace_fields(services, files=FileCapture(services, call_site.roots)) if keeps_files else services
 
 
-def _listening(
+def _hook_dispatch(
     options: ResolvedOptions,
     specs: Sequence[HookSpec],
     *,
@@ -357,7 +359,7 @@ def _listening(
     ).dispatch
 
 
-def _told(options: ResolvedOptions, prepared: Prepared) -> str:
+def _instructions(options: ResolvedOptions, prepared: Prepared) -> str:
     """The instructions of a session that looks around at nothing."""
     added = fill_variables(options.append_system_prompt, prepared.variables)
     return replace_surrogates("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
@@ -368,18 +370,18 @@ def _toolset(options: ResolvedOptions, model: str, hands: Toolbox, kit: ProjectC
     brought = () if kit is None else (*kit_tools(kit), *(kit.servers.tools if kit.servers is not None else ()))
     own = () if options.only_tools else (*hands.tools(), *brought)
     fitting = (each for each in own if profile is None or each.spec.name in profile.tools)
-    found = Toolset.of(*fitting, *_bounded(options, hands))
+    found = Toolset.of(*fitting, *_bound_tools(options, hands))
     return found if options.tool_names is None else found.only(options.tool_names)
 
 
-def _bounded(options: ResolvedOptions, hands: Toolbox) -> Iterator[Tool]:
+def _bound_tools(options: ResolvedOptions, hands: Toolbox) -> Iterator[Tool]:
     """The tools that were given; those of our own keep within bounds by themselves."""
     for each in options.tools or ():
         limit = options.tool_output_chars
         yield each if limit is None else BoundedTool(each, limit, hands.outputs.keep, readable=not options.only_tools)
 
 
-def _keeper(project: str, cwd: str) -> StoreGrants:
+def _grant_writer(project: str, cwd: str) -> StoreGrants:
     """Remembers what was granted for longer than the session. What was meant from the working folder is written out in full."""
 
     async def keep(rules: Sequence[str], grant: Grant) -> str:
@@ -394,7 +396,7 @@ def _keeper(project: str, cwd: str) -> StoreGrants:
     return keep
 
 
-def _forker(store: EventStore, prepared: Prepared, options: ResolvedOptions) -> Fork:
+def _fork_function(store: EventStore, prepared: Prepared, options: ResolvedOptions) -> Fork:
     async def fork(at: str) -> str:
         return await sessions.fork(store, prepared.session, at=at, clock=options.clock)
 

@@ -126,12 +126,12 @@ class Extensions:
         `slots` are those of the session's state, by owner; others than those of extensions are not looked at.
         """
         notes: list[str] = []
-        waiting = await self._checked(extensions, notes)
+        waiting = await self._check(extensions, notes)
         given = {each.name for each in waiting}
         while waiting:
             ready = next((each for each in waiting if each.needs <= set(self.active)), None)
             if ready is None:
-                notes += (_unmet(each, set(self.active)) for each in waiting)
+                notes += (_unmet_needs(each, set(self.active)) for each in waiting)
                 break
             waiting.remove(ready)
             notes += filter(None, (await self._begin(ready, slots.get(_OWNER + ready.name), context),))
@@ -166,13 +166,13 @@ class Extensions:
                 notes += filter(None, (await self._end(each),))
         return tuple(notes)
 
-    async def _checked(self, extensions: Sequence[object], notes: list[str]) -> list[_Held]:
+    async def _check(self, extensions: Sequence[object], notes: list[str]) -> list[_Held]:
         found: dict[str, _Held] = {}
         for each in extensions[:MOST]:
             label = f"the extension {type(each).__name__!r}"
 
             async def check(given: object = each) -> _Held:
-                return _valid(given)
+                return _validate(given)
 
             held = await run_guarded(label, check)
             if isinstance(held, Fault):
@@ -199,11 +199,11 @@ class Extensions:
                 return f"the extension {name!r} cannot use its state and is stopped: {exc}"
             return ""
 
-        refused = await self._tried(name, "restore", restore)
+        refused = await self._try(name, "restore", restore)
         if refused:
             return refused
         self._active.append(held)  # before it begins: when the opening is cancelled meanwhile, `stop` ends it
-        failed = await self._tried(name, "activate", partial(_silent, extension.activate, context))
+        failed = await self._try(name, "activate", partial(_run_silently, extension.activate, context))
         if failed:
             self._active.remove(held)
             with anyio.CancelScope(shield=True):
@@ -211,17 +211,17 @@ class Extensions:
         return failed
 
     async def _end(self, held: _Held) -> str:
-        return await self._tried(held.name, "deactivate", partial(_silent, held.extension.deactivate))
+        return await self._try(held.name, "deactivate", partial(_run_silently, held.extension.deactivate))
 
-    async def _tried(self, name: str, doing: str, work: Callable[[], Awaitable[str]]) -> str:
+    async def _try(self, name: str, doing: str, work: Callable[[], Awaitable[str]]) -> str:
         """Do one step of an extension in its time; its words, or what went wrong."""
         label = f"the extension {name!r}, {doing}"
 
-        async def timed() -> str:
+        async def run_in_time() -> str:
             with anyio.fail_after(self._limit_s):
                 return await work()
 
-        answer = await run_guarded(label, timed)
+        answer = await run_guarded(label, run_in_time)
         if not isinstance(answer, Fault):
             return answer
         late = answer.kind == answer.message == "TimeoutError"
@@ -248,12 +248,12 @@ class Extensions:
         return answer
 
 
-async def _silent(work: Callable[..., Awaitable[None]], *arguments: object) -> str:
+async def _run_silently(work: Callable[..., Awaitable[None]], *arguments: object) -> str:
     await work(*arguments)
     return ""
 
 
-def _valid(given: object) -> _Held:
+def _validate(given: object) -> _Held:
     """`given` as an extension. Raise `UserError` with what it lacks."""
     if isinstance(given, type):
         raise UserError("it is a class; give an object of it")
@@ -269,7 +269,7 @@ def _valid(given: object) -> _Held:
 _PARTS: Final = ("name", "version", "restore", "activate", "state", "deactivate")
 
 
-def _unmet(held: _Held, active: set[str]) -> str:
+def _unmet_needs(held: _Held, active: set[str]) -> str:
     lacking = ", ".join(repr(each) for each in sorted(held.needs - active))
     return f"the extension {held.name!r} is not started: it needs {lacking}"
 
@@ -293,7 +293,7 @@ async def find_extensions(names: Collection[str], points: Iterable[EntryPoint] |
     if not names:
         return FoundExtensions()
     offered: dict[str, EntryPoint] = {}
-    for point in _installed() if points is None else points:
+    for point in _entry_points() if points is None else points:
         offered.setdefault(point.name, point)
     found: list[object] = []
     problems: list[str] = []
@@ -301,7 +301,7 @@ async def find_extensions(names: Collection[str], points: Iterable[EntryPoint] |
         if name not in offered:
             problems.append(f"The extension {name!r} is not installed: no package offers it under {GROUP!r}.")
             continue
-        made = await _made(offered[name])
+        made = await _instantiate(offered[name])
         if isinstance(made, Fault):
             problems.append(f"The extension {name!r} cannot be loaded: {made.message}")
         else:
@@ -309,7 +309,7 @@ async def find_extensions(names: Collection[str], points: Iterable[EntryPoint] |
     return FoundExtensions(extensions=tuple(found), problems=tuple(problems))
 
 
-async def _made(point: EntryPoint) -> object:
+async def _instantiate(point: EntryPoint) -> object:
     async def make() -> object:
         loaded = point.load()
         return loaded() if isinstance(loaded, type) or not hasattr(loaded, "activate") else loaded
@@ -317,7 +317,7 @@ async def _made(point: EntryPoint) -> object:
     return await run_guarded(f"the extension {point.name!r}, load", make)
 
 
-def _installed() -> Iterable[EntryPoint]:
+def _entry_points() -> Iterable[EntryPoint]:
     from importlib.metadata import entry_points  # noqa: PLC0415 - it looks through every installed package
 
     return entry_points(group=GROUP)
@@ -354,16 +354,16 @@ class ExtensionHost:
         """Whether any extension lives with the session."""
         return bool(self._extensions.active)
 
-    async def put_away(self, state: State) -> tuple[Draft, ...]:
+    async def extension_state(self, state: State) -> tuple[Draft, ...]:
         """Return what extensions want to have in the commit that ends a turn."""
         return await self._extensions.drafts(state.slots)
 
-    async def let_go(self, tap: Tap) -> None:
+    async def dispose(self, tap: Tap) -> None:
         """End every extension once the last event is written; what went wrong is traced."""
         for problem in await self.stop():
             tap("extension_failed", {"problem": problem})
 
-    def reported(self, report: ResumeReport | None) -> ResumeReport | None:
+    def complete_report(self, report: ResumeReport | None) -> ResumeReport | None:
         """The report of a resume, with those that are missing or failed."""
         return None if report is None else replace(report, absent=(*report.absent, *self._started.absent))
 
@@ -371,10 +371,10 @@ class ExtensionHost:
         """What whoever opens a new session should know; a resume has it in its report."""
         return () if resumed else self._started.notes
 
-    async def attend(self, session: Session, snapshots: Snapshots) -> None:
+    async def follow_session(self, session: Session, snapshots: Snapshots) -> None:
         """Put a snapshot away after each turn, and the instructions together again after each compaction."""
         await session.note(*(Draft(event=fault) for fault in self._started.faults))
-        session.on_close(lambda: self._put_away(session))
+        session.on_close(lambda: self._write_state(session))
         subscription = session.subscribe(only=Recorded)
         try:
             async for item in subscription:
@@ -387,6 +387,6 @@ class ExtensionHost:
         finally:
             subscription.close()
 
-    async def _put_away(self, session: Session) -> None:
+    async def _write_state(self, session: Session) -> None:
         with suppress(StoreFull, StoreUnavailable):  # what is not in the log yet is put away after the next turn
             await session.note(*await self._extensions.drafts(session.slots))

@@ -58,7 +58,7 @@ async def model_facts(options: ResolvedOptions, model: str, state: State, find: 
     return facts
 
 
-def requested_budget(options: ResolvedOptions, state: State) -> BudgetSet | None:
+def budget_change(options: ResolvedOptions, state: State) -> BudgetSet | None:
     """The budget that the options ask for; None when it is the one that the session has."""
     budget = state.progress.budget
     if options.budget_microcents is None and options.on_exceed is None:

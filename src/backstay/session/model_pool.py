@@ -25,7 +25,9 @@ class Models:
             return self._given[name]
         if name not in self._made:
             recorded = name.startswith(PREFIX)
-            self._made[name] = await (self._recorded(name) if recorded else anyio.to_thread.run_sync(self._make, name))
+            self._made[name] = await (
+                self._find_recorded(name) if recorded else anyio.to_thread.run_sync(self._make, name)
+            )
         return self._made[name]
 
     async def aclose(self) -> None:
@@ -34,7 +36,7 @@ class Models:
             if isinstance(model, Closable):
                 await model.aclose()
 
-    async def _recorded(self, name: str) -> Model:
+    async def _find_recorded(self, name: str) -> Model:
         """The replies of a session of the same store, by its id or its name."""
         wanted, start = parse_recorded(name)
         session = (await sessions.find(self._store, wanted)).id

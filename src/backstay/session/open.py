@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from backstay.catalog import load, sessions
-from backstay.catalog.hold import nonce_of, refuse
+from backstay.catalog.hold import make_nonce, refuse_writing
 from backstay.config.permissions_section import looser
 from backstay.hooks.dispatch import mark_of
 from backstay.hooks.run_context import marks
@@ -28,7 +28,7 @@ from backstay.runtime.bus import Item
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.services import ResolveModel
 from backstay.sandbox.folders import git_ref, project_root
-from backstay.session.limits import requested_budget
+from backstay.session.limits import budget_change
 from backstay.session.options import ResolvedOptions
 from backstay.stores.owners import this_process
 from backstay.tools.shell.processes import stop_call, stop_calls, stop_group
@@ -101,7 +101,7 @@ async def prepare(options: ResolvedOptions, store: EventStore, find: ResolveMode
 async def _start(
     options: ResolvedOptions, store: EventStore, owner: Owner, session: str, find: ResolveModel
 ) -> Prepared:
-    context, root = await anyio.to_thread.run_sync(_situation, options)
+    context, root = await anyio.to_thread.run_sync(_new_context, options)
     model = _model_name(options, Path(context.working_dir))
     await find(model)
     started = Started(
@@ -121,9 +121,9 @@ async def _start(
     started = Mask(options.resolved.keys.values(os.environ)).mask_started(started)
     state = State()
     state.meta = msgspec.structs.replace(state.meta, id=session)
-    first = [as_stored_event(event) for event in (started, requested_budget(options, state)) if event is not None]
+    first = [as_stored_event(event) for event in (started, budget_change(options, state)) if event is not None]
     lease = await store.lease(session, owner, options.lease_ttl_s)
-    nonce = nonce_of(lease, options.clock)
+    nonce = make_nonce(lease, options.clock)
     now = options.clock.now()
     records = tuple(
         Recorded(seq=seq, id=event_id(nonce, seq), at=now, by="user", event=event)
@@ -132,7 +132,7 @@ async def _start(
     try:
         await store.append(lease, 0, records)
     except BaseException:
-        await _let_go(store, lease)
+        await _release(store, lease)
         raise
     announced: list[Item] = []
     for record in records:
@@ -157,16 +157,16 @@ async def _resume(
     try:
         loaded = await load.load(store, session, whole=options.on_crash == "abandon")
         if loaded.trouble is not None:
-            refuse(session, loaded.trouble)
+            refuse_writing(session, loaded.trouble)
         first = (await store.read(session, 0, 1)).records[0].event
         variables = first.context.variables if isinstance(first, Started) else {}
         return await _take_over(options, store, loaded, lease, find, variables)
     except BaseException:
-        await _let_go(store, lease)
+        await _release(store, lease)
         raise
 
 
-async def _let_go(store: EventStore, lease: Lease) -> None:
+async def _release(store: EventStore, lease: Lease) -> None:
     """Give a lease back after an error, which matters more than one of the release: the lease runs out by itself."""
     with anyio.CancelScope(shield=True), suppress(StoreError):
         await store.release(lease)
@@ -190,9 +190,9 @@ async def _take_over(
         await stop_group(process.group, process.boot, process.started, process.call)
     for hook in state.progress.hooks.open:
         await stop_calls(tuple(marks(mark_of(state.progress.session, hook.event, hook.subject), MOST_HOOKS)))
-    model = _resumed_model(options, state)
+    model = _model_to_resume(options, state)
     absent = (
-        *await _attach(options.machine, state.slots_for(options.on_crash)),
+        *await _attach_machine(options.machine, state.slots_for(options.on_crash)),
         *await _missing_model(options, model, find),
     )
     folder = state.meta.cwd
@@ -205,22 +205,25 @@ async def _take_over(
         drifted=drifted,
     )
     opened = Opened(on_crash=options.on_crash, version=VERSION)
-    opening = [Draft(event=opened), *await _spent_by_children(state, store)]
+    opening = [Draft(event=opened), *await _child_spending(state, store)]
     if model != state.progress.model:
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
-    ended, finishing = _ended_mode(options, state), state.progress.turn is not None and options.on_crash == "continue"
+    ended, finishing = (
+        _mode_that_follows(options, state),
+        state.progress.turn is not None and options.on_crash == "continue",
+    )
     opening += _mode_change(options, state, ended, finishing=finishing)
     if options.name and options.name != state.meta.name:
         opening.append(Draft(event=Renamed(name=options.name), by="user"))
     opening += _scope_change(options, state, ended)
-    if (budget := requested_budget(options, state)) is not None:
+    if (budget := budget_change(options, state)) is not None:
         opening.append(Draft(event=budget, by="user"))
     _, notices = move(state.life, "resume", after=state.progress.seq)
     return Prepared(
         session=state.progress.session,
         state=state,
         lease=lease,
-        nonce=nonce_of(lease, options.clock),
+        nonce=make_nonce(lease, options.clock),
         model=model,
         opening=PendingOpen(tuple(map(as_stored, opening))),
         covered=state.progress.seq - loaded.folded,
@@ -228,7 +231,7 @@ async def _take_over(
         announced=notices,
         variables=variables,
         mode_after_turn=ended if finishing else None,
-        warnings=tuple(filter(None, (_opening_words(options, state, ended, finishing=finishing),))),
+        warnings=tuple(filter(None, (_opening_warning(options, state, ended, finishing=finishing),))),
     )
 
 
@@ -239,7 +242,7 @@ def _mode_change(options: ResolvedOptions, state: State, ended: Mode | None, *, 
     return (Draft(event=ModeChanged(mode=mode), by="system" if ended else "user"),)
 
 
-def _ended_mode(options: ResolvedOptions, state: State) -> Mode | None:
+def _mode_that_follows(options: ResolvedOptions, state: State) -> Mode | None:
     """The mode that takes the place of one that was looser than the settings and was asked for by an earlier opening alone."""
     loose = options.permission_mode is None and looser(state.progress.mode, options.resolved.mode)
     return options.resolved.mode if loose else None
@@ -249,28 +252,28 @@ def _scope_change(options: ResolvedOptions, state: State, ended: Mode | None) ->
     """A scope that is named now, or the one that follows the mode of this opening where nobody ever named one."""
     progress, named = state.progress, options.fs_scope
     scope = named or (
-        implied_scope(ended or options.permission_mode or progress.mode) if progress.scope_implied else progress.scope
+        scope_of_mode(ended or options.permission_mode or progress.mode) if progress.scope_implied else progress.scope
     )
     if scope == progress.scope and (named is None or not progress.scope_implied):
         return ()
     return (Draft(event=ScopeChanged(scope=scope, implied=named is None), by="user" if named else "system"),)
 
 
-def implied_scope(mode: Mode | None) -> FsScope:
+def scope_of_mode(mode: Mode | None) -> FsScope:
     """The scope of an opening in a mode, where nobody names one."""
     return "full" if mode == "bypassPermissions" else "sandboxed"
 
 
-def _opening_words(options: ResolvedOptions, state: State, ended: Mode | None, *, finishing: bool) -> str:
+def _opening_warning(options: ResolvedOptions, state: State, ended: Mode | None, *, finishing: bool) -> str:
     """What whoever opens a session should know: its mode ended, or a copy has no walls although nobody asked for that now."""
     unsaid = state.progress.scope == "full" and options.fs_scope is None
     walls = "" if not unsaid else _WALLS if state.progress.scope_implied else _NO_WALLS
     if ended:
-        return _mode_words(state, ended, walls, finishing=finishing)
+        return _mode_warning(state, ended, walls, finishing=finishing)
     return _NO_WALLS if options.fork and walls == _NO_WALLS else ""
 
 
-def _mode_words(state: State, mode: Mode, walls: str, *, finishing: bool) -> str:
+def _mode_warning(state: State, mode: Mode, walls: str, *, finishing: bool) -> str:
     was = state.progress.mode
     kept = (
         f"The open turn keeps the mode {was!r}, in which it began. After it"
@@ -281,7 +284,7 @@ def _mode_words(state: State, mode: Mode, walls: str, *, finishing: bool) -> str
     return f"{kept} calls are judged in {mode!r}. To loosen it again: --permission-mode {was}.{after}"
 
 
-async def _spent_by_children(state: State, store: EventStore) -> list[Draft]:
+async def _child_spending(state: State, store: EventStore) -> list[Draft]:
     """What the child sessions that were running have spent by now: their parent heard of none of it."""
     drafts: list[Draft] = []
     skill = state.progress.skill
@@ -296,7 +299,7 @@ async def _spent_by_children(state: State, store: EventStore) -> list[Draft]:
     return drafts
 
 
-async def _attach(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> tuple[str, ...]:
+async def _attach_machine(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> tuple[str, ...]:
     """Hand a machine its slot. Whatever it makes of it, the conversation goes on."""
     if machine is None:
         return ()
@@ -316,7 +319,7 @@ async def _attach(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> 
     return (answer,) if answer else ()
 
 
-def _situation(options: ResolvedOptions) -> tuple[SessionContext, str]:
+def _new_context(options: ResolvedOptions) -> tuple[SessionContext, str]:
     """The context of a new session, checked, and the root of its project."""
     cwd = Path(options.cwd).expanduser().absolute()
     if replace_surrogates(str(cwd)) != str(cwd):
@@ -329,7 +332,7 @@ def _situation(options: ResolvedOptions) -> tuple[SessionContext, str]:
     made = SessionContext(
         working_dir=str(cwd),
         git_ref=git_ref(root),
-        fs_scope=options.fs_scope or implied_scope(options.permission_mode),
+        fs_scope=options.fs_scope or scope_of_mode(options.permission_mode),
         variables=dict(options.variables),
     )
     try:
@@ -341,7 +344,7 @@ def _situation(options: ResolvedOptions) -> tuple[SessionContext, str]:
     return context, str(root)
 
 
-def _resumed_model(options: ResolvedOptions, state: State) -> str:
+def _model_to_resume(options: ResolvedOptions, state: State) -> str:
     return state.progress.model if options.model is None else _model_name(options, Path(options.cwd).absolute())
 
 

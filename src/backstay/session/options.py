@@ -175,14 +175,14 @@ def takes_options(make: Callable[P, Options]) -> Callable[[Callable[[Options], R
     def decorate(work: Callable[[Options], R]) -> Callable[P, R]:
         @functools.wraps(work)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return work(checked(make(*args, **kwargs)))
+            return work(check(make(*args, **kwargs)))
 
         return call
 
     return decorate
 
 
-def checked(options: Options) -> Options:
+def check(options: Options) -> Options:
     """`options`, when every word in them is one that is known. Raise `UserError` otherwise."""
     if options.permission_mode is not None and options.permission_mode not in MODES:
         raise UserError(f"{options.permission_mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")

@@ -156,13 +156,13 @@ class Session(SessionView):
             raise self._runner.failure
         result = self.input_result(name)
         if result is None and self.is_paused:
-            raise self._paused()
+            raise self._pause_error()
         if result is None:
-            raise self._without_turn(name)
+            raise self._no_turn_error(name)
         if result.outcome == "abandoned":
             why = "Its turn was given up after a crash, so there is no answer. Send it again under another input id."
             raise TurnInterrupted(why, turn=result.turn, text=result.text)
-        return self._checked(await self._whole(result))
+        return self._raise_if_unfinished(await self._with_text(result))
 
     async def send(
         self,
@@ -182,7 +182,7 @@ class Session(SessionView):
         """
         if self.kit is not None and not self.is_running:
             await self.kit.keep_fresh()
-        event, blobs = self._said(prompt, delivery, input_id, display, raw)
+        event, blobs = self._make_input(prompt, delivery, input_id, display, raw)
         name = event.input
         known = self._services.state.results.inputs
         subscription = self._runner.bus.subscribe(after=self.seq)
@@ -190,7 +190,7 @@ class Session(SessionView):
         behind = self.is_running and event.delivery == "queue"
         try:
             if name not in known.parts:
-                await self._enqueue(event, blobs, replaces=replaces)
+                await self._queue_input(event, blobs, replaces=replaces)
             elif name in known.dropped or (
                 (result := self.input_result(name)) is not None and result.outcome is not None
             ):
@@ -216,11 +216,11 @@ class Session(SessionView):
         replaces: bool = False,
     ) -> str:
         """Say something and return its input id once it is durable; `input_result` says later what became of it. See `send`."""
-        event, blobs = self._said(prompt, delivery, input_id, display, raw)
+        event, blobs = self._make_input(prompt, delivery, input_id, display, raw)
         if event.input in self._services.state.results.inputs.parts:
             await self._deliver()
         else:
-            await self._enqueue(event, blobs, replaces=replaces)
+            await self._queue_input(event, blobs, replaces=replaces)
         return event.input
 
     async def steer(self, prompt: Prompt) -> None:
@@ -254,7 +254,11 @@ class Session(SessionView):
         over = state.results.inputs.turn_of.get(newest) or (turn.id if turn else "")
         if self.is_paused and state.progress.turn is not None:
             over = state.progress.turn.id
-        return self._checked(await self._whole(state.results.turns[over])) if over in state.results.turns else None
+        return (
+            self._raise_if_unfinished(await self._with_text(state.results.turns[over]))
+            if over in state.results.turns
+            else None
+        )
 
     async def until_idle(self) -> None:
         """Return when nothing goes on by itself any more: see `is_executing`."""
@@ -515,10 +519,10 @@ class Session(SessionView):
                     self._services.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
                 await self.until_idle()
         while self._closers:
-            await self._let_go(self._closers.pop())
+            await self._run_closer(self._closers.pop())
         await self._runner.close(reason)
 
-    async def _let_go(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _run_closer(self, work: Callable[[], Awaitable[None]]) -> None:
         async def in_time() -> None:
             with anyio.fail_after(STOP_DEADLINE_S):
                 await work()
@@ -540,7 +544,7 @@ class Session(SessionView):
         self._inputs += 1
         return f"{self._runner.nonce}-in-{self._inputs}"
 
-    def _said(
+    def _make_input(
         self, prompt: Prompt, delivery: Delivery, input_id: str | None, display: str, raw: str
     ) -> tuple[InputReceived, dict[str, bytes]]:
         parts, blobs = self._input(prompt)
@@ -556,7 +560,7 @@ class Session(SessionView):
         shown = display if len(display) <= SHOWN else f"{display[:SHOWN]}…"
         return InputReceived(input=name, parts=parts, delivery=delivery, display=shown, raw=raw), blobs
 
-    async def _enqueue(self, event: InputReceived, blobs: dict[str, bytes], *, replaces: bool) -> None:
+    async def _queue_input(self, event: InputReceived, blobs: dict[str, bytes], *, replaces: bool) -> None:
         if self._ending and not self._runner.closed:
             raise IllegalTransition(f"Session {self.id!r} is being shut down and takes no more prompts.")
         drafts = [Draft(event=event, by="user")]
@@ -599,23 +603,23 @@ class Session(SessionView):
             raise UserError("The prompt is empty. Say something.")
         return kept, blobs
 
-    async def _whole(self, result: TurnResult) -> TurnResult:
+    async def _with_text(self, result: TurnResult) -> TurnResult:
         if not result.said:
             return result
         return replace(result, text=await fetch_text(result.said, self._services.store.blob), said=())
 
-    def _checked(self, result: TurnResult) -> TurnResult:
+    def _raise_if_unfinished(self, result: TurnResult) -> TurnResult:
         match result.outcome:
             case "completed" | "abandoned":
                 return result
             case None if self.is_paused:
-                raise self._paused(result)
+                raise self._pause_error(result)
             case "failed":
                 raise TurnFailed(result.message, turn=result.turn, reason=result.code, text=result.text)
             case _:
                 raise TurnInterrupted(result.message or "The turn was interrupted.", turn=result.turn, text=result.text)
 
-    def _without_turn(self, name: str) -> TurnInterrupted:
+    def _no_turn_error(self, name: str) -> TurnInterrupted:
         if name in self._services.state.results.inputs.dropped:
             return TurnInterrupted("The input was dropped before its turn began.", turn="")
         return TurnInterrupted(
@@ -624,7 +628,7 @@ class Session(SessionView):
             turn="",
         )
 
-    def _paused(self, result: TurnResult | None = None) -> TurnPaused:
+    def _pause_error(self, result: TurnResult | None = None) -> TurnPaused:
         budget = self._services.state.progress.budget
         return TurnPaused(
             f"The turn is paused: {dollars(budget.spent)} are spent and the budget is {dollars(budget.limit or 0)}. "

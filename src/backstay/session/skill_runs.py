@@ -73,7 +73,7 @@ class SubagentPlans(Struct):
             return SubagentPlan(prompt=prompt)
         args = msgspec.json.decode(call.args, type=dict[str, object])
         skill = self.kit.found.skill(str(args.get("skill", "")))
-        text = said if said is not None else (await self.kit.said_by(skill, str(args.get("args", ""))))[0]
+        text = said if said is not None else (await self.kit.render_skill(skill, str(args.get("args", ""))))[0]
         return self.of_skill(skill, text, again=said is not None)
 
     def of_skill(self, skill: "Skill", text: str, *, again: bool = False) -> SubagentPlan:

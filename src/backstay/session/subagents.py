@@ -17,7 +17,7 @@ from backstay.runtime.barrier import Fault
 from backstay.runtime.fire_hooks import fire_and_wait
 from backstay.runtime.services import OpenChild, Outcome, Performer, ReportSpending, Services, fetch_text
 from backstay.session.limits import without_budget_questions
-from backstay.session.open import implied_scope
+from backstay.session.open import scope_of_mode
 from backstay.session.options import Lineage, Options, ResolvedOptions
 from backstay.session.session import Session
 from backstay.session.skill_runs import SubagentPlan, SubagentPlans
@@ -188,7 +188,7 @@ def child_opener(options: ResolvedOptions, store: EventStore, forks: SubagentPla
         started: ChildStarted, report: ReportSpending, services: Services
     ) -> ChildFinished | ChildPaused:
         prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
-        fork = await forks.of(started, prompt, await _asked_before(store, started))
+        fork = await forks.of(started, prompt, await _earlier_prompt(store, started))
         inherited = replace(
             options,
             store=store,
@@ -233,7 +233,7 @@ def _lineage(services: Services) -> Lineage:
 def _scope(services: Services) -> FsScope | None:
     """The scope of a child: none where its mode implies what its parent's implied, so that it ends with the opening there too."""
     progress = services.progress
-    return None if progress.scope_implied and progress.scope == implied_scope(services.mode) else progress.scope
+    return None if progress.scope_implied and progress.scope == scope_of_mode(services.mode) else progress.scope
 
 
 def _model(fork: SubagentPlan, options: ResolvedOptions, services: Services) -> str | Model:
@@ -245,7 +245,7 @@ def _model(fork: SubagentPlan, options: ResolvedOptions, services: Services) -> 
     return resolve_model(fork.model, services.progress.model)
 
 
-async def _asked_before(store: EventStore, started: ChildStarted) -> str | None:
+async def _earlier_prompt(store: EventStore, started: ChildStarted) -> str | None:
     """What the child was told before a crash: nothing is rendered or run a second time for it."""
     if not await sessions.exists(store, started.child):
         return None

@@ -322,7 +322,7 @@ class SessionView:
     async def full_history(self) -> tuple[Entry, ...]:
         """The conversation with the events between its messages: tools with what they changed, summaries, whatever was added."""
         transcript = await self._whole_transcript()
-        return transcript.entries(await self._held_before(transcript))
+        return transcript.entries(await self._contents_before(transcript))
 
     async def checkpoints(self) -> tuple[Checkpoint, ...]:
         """The turns of the session as points to which its files can be put back; none when nothing is kept of files."""
@@ -348,7 +348,7 @@ class SessionView:
                 state.transcript = whole
         return state.transcript
 
-    async def _held_before(self, transcript: Transcript) -> Mapping[str, str]:
+    async def _contents_before(self, transcript: Transcript) -> Mapping[str, str]:
         """What files held before calls changed them; what is gone, too large or no text is left out."""
         held: dict[str, str] = {}
         for call, sha256 in tuple(transcript.file_captures().items())[-MOST_BEFORE:]:

@@ -83,7 +83,7 @@ def read_agent(
         if key in fields:
             fields.warn(key, f"{key!r} does nothing in an agent that a plugin brings.")
     agent = AgentDefinition(
-        name=origin.named(name),
+        name=origin.qualify(name),
         description=_description(fields, name),
         system_prompt=read_visible(head.body).text.strip(),
         source=origin.source,

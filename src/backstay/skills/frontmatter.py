@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from backstay.logic.text import read_visible
 from backstay.skills.problems import SkillProblem, Unusable
-from backstay.skills.yaml import BadYaml, Plain, Read, Value, read_yaml, typed
+from backstay.skills.yaml import BadYaml, Plain, Read, Value, convert_plain, read_yaml
 
 LONGEST: Final = 16 * 1024
 """Characters of a frontmatter."""
@@ -87,7 +87,7 @@ def split(text: str, file: str) -> tuple[str, str] | None:
 
 
 @functools.lru_cache(maxsize=512)
-def folded(key: str) -> str:
+def normalise_key(key: str) -> str:
     """A key without the marks in which spellings differ: `allowed-tools`, `allowed_tools` and `allowedTools` are one key."""
     return key.replace("-", "").replace("_", "").lower()
 
@@ -147,7 +147,7 @@ def _is_known(line: str) -> bool:
     found = _KEY.match(line)
     if found is None:
         return False
-    key = folded(found[1])
+    key = normalise_key(found[1])
     return key in KNOWN or (
         key == "context" and line[found.end() :].strip() in ("fork", "inline")
     )  # else: of an example
@@ -172,13 +172,13 @@ class Fields:
         self._head = head
         self._keys: dict[str, str] = {}
         for key in head.values:
-            other = self._keys.setdefault(folded(key), key)
+            other = self._keys.setdefault(normalise_key(key), key)
             if other != key:
                 message = f"The keys {other!r} and {key!r} mean the same, and only one of them would count."
                 raise Unusable(file, head.lines.get(key, 1), message)
 
     def __contains__(self, key: str) -> bool:
-        return folded(key) in self._keys
+        return normalise_key(key) in self._keys
 
     def unknown(self, known: frozenset[str]) -> Iterator[str]:
         """The keys that are none of `known`, as they are written."""
@@ -187,7 +187,7 @@ class Fields:
 
     def line(self, key: str) -> int:
         """Where a key stands; 1 when it does not."""
-        return self._head.lines.get(self._keys.get(folded(key), ""), 1)
+        return self._head.lines.get(self._keys.get(normalise_key(key), ""), 1)
 
     def warn(self, key: str, message: str) -> None:
         """Note something that is odd about a key."""
@@ -274,10 +274,10 @@ class Fields:
     def raw(self, key: str) -> object:
         """The value of a key as JSON would have it; None when it is not there."""
         value = self._value(key)
-        return None if value is None else typed(value)
+        return None if value is None else convert_plain(value)
 
     def _value(self, key: str) -> Value | None:
-        name = self._keys.get(folded(key))
+        name = self._keys.get(normalise_key(key))
         return None if name is None else self._head.values[name]
 
     def _parts(self, key: str, text: str, opens: str, closes: str) -> Iterator[str]:
@@ -313,4 +313,4 @@ def good_name(name: str) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _all_folded(keys: frozenset[str]) -> frozenset[str]:
-    return frozenset(map(folded, keys))
+    return frozenset(map(normalise_key, keys))

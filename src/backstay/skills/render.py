@@ -90,7 +90,7 @@ def compose(skill: Skill, body: str, arguments: str, surroundings: Surroundings)
     substitution = Substitution(given)
     found = tuple(pieces(body.strip("\n"), substitution, shell=skill.shell))
     if not skill.trusted:
-        found = tuple(_untrusted(skill, found))
+        found = tuple(_check_untrusted(skill, found))
     if arguments.strip() and not substitution.used:
         found = (*found, f"\nARGUMENTS: {arguments}")
     if sum(not isinstance(piece, str) for piece in found) > MOST_INCLUSIONS:
@@ -107,11 +107,11 @@ async def expand(rendered: Rendered, run: Run, *, judge: Judge) -> str:
     for each in rendered.inclusions:
         verdict = await judge(each)
         if verdict.decision != "allow":
-            raise _aborted(rendered, each, verdict.reason or f"the policy says {verdict.decision!r}")
+            raise _abort(rendered, each, verdict.reason or f"the policy says {verdict.decision!r}")
     made: list[str] = []
     left = LONGEST
     for piece in rendered.pieces:
-        text = piece if isinstance(piece, str) else await _brought(rendered, piece, run)
+        text = piece if isinstance(piece, str) else await _run_inclusion(rendered, piece, run)
         left -= len(text)
         if left < 0:
             raise InvocationAborted(f"The text of {rendered.skill.name!r} with all that it includes is too long.")
@@ -119,7 +119,7 @@ async def expand(rendered: Rendered, run: Run, *, judge: Judge) -> str:
     return "".join(made).strip("\n")
 
 
-def injected(rendered: Rendered, text: str) -> str:
+def frame_skill(rendered: Rendered, text: str) -> str:
     """What the model is told when a skill is invoked in the conversation: its text, framed, and what it is for now."""
     skill = rendered.skill
     about = " ".join(rendered.arguments.split())
@@ -128,25 +128,25 @@ def injected(rendered: Rendered, text: str) -> str:
     return f"{frame_framed('skill', text, {'name': skill.name})}\nFollow the skill {skill.name!r} {words}"
 
 
-async def _brought(rendered: Rendered, inclusion: Inclusion, run: Run) -> str:
+async def _run_inclusion(rendered: Rendered, inclusion: Inclusion, run: Run) -> str:
     try:
         text = await run(inclusion)
     except UserError as exc:
-        raise _aborted(rendered, inclusion, str(exc)) from exc
+        raise _abort(rendered, inclusion, str(exc)) from exc
     if isinstance(inclusion, ShellInclusion):
-        return _bounded((text or "").rstrip("\n"))
+        return _cut_inclusion((text or "").rstrip("\n"))
     if text is None:
         return str(inclusion)
-    return frame("file", _bounded(text.rstrip("\n")), {"path": inclusion.path})
+    return frame("file", _cut_inclusion(text.rstrip("\n")), {"path": inclusion.path})
 
 
-def _bounded(text: str) -> str:
+def _cut_inclusion(text: str) -> str:
     if len(text) <= LONGEST_INCLUSION:
         return text
     return f"{text[:LONGEST_INCLUSION]}\n[cut: {len(text) - LONGEST_INCLUSION:,} characters more]"
 
 
-def _aborted(rendered: Rendered, inclusion: Inclusion, why: str) -> InvocationAborted:
+def _abort(rendered: Rendered, inclusion: Inclusion, why: str) -> InvocationAborted:
     skill = rendered.skill
     return InvocationAborted(
         f"The {skill.kind} {skill.name!r} was not invoked: {str(inclusion)[:200]!r} (line {inclusion.line} of its text) "
@@ -154,7 +154,7 @@ def _aborted(rendered: Rendered, inclusion: Inclusion, why: str) -> InvocationAb
     )
 
 
-def _untrusted(skill: Skill, found: tuple[Piece, ...]) -> Iterator[Piece]:
+def _check_untrusted(skill: Skill, found: tuple[Piece, ...]) -> Iterator[Piece]:
     for piece in found:
         if isinstance(piece, ShellInclusion):
             raise UserError(

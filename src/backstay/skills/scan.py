@@ -119,11 +119,11 @@ class Found(Struct, frozen=True, kw_only=True):
 
     def skill(self, name: str) -> Skill:
         """The skill or command called `name`. Raise `UserError` when there is none."""
-        return named(name, (*self.skills, *self.commands), "skill or command", "backstay skills list")
+        return find_named(name, (*self.skills, *self.commands), "skill or command", "backstay skills list")
 
     def agent(self, name: str) -> AgentDefinition:
         """The agent called `name`. Raise `UserError` when there is none, or when it is not trusted."""
-        agent = named(name, self.agents, "agent", "backstay agents list")
+        agent = find_named(name, self.agents, "agent", "backstay agents list")
         if not agent.trusted:
             raise UserError(
                 f"The agent {name!r} comes from {agent.file!r}, which is not trusted. First: backstay trust"
@@ -183,9 +183,9 @@ class _FolderScan:
     def into(self, folder: Folder) -> None:
         """Look at everything in a folder. What is wrong with one file does not hide another."""
         try:
-            if (stamp := self._stamped(str(folder.path))) is None:
+            if (stamp := self._stamp(str(folder.path))) is None:
                 return
-            real = self._contained(str(folder.path), folder)
+            real = self._resolve_within(str(folder.path), folder)
             if (real, folder.what) in self._done:  # two names for one folder
                 return
             self._done.add((real, folder.what))
@@ -194,7 +194,7 @@ class _FolderScan:
         except Unusable as exc:
             self.problems.append(exc.problem)
         except OSError as exc:
-            self._complain(str(folder.path), f"It cannot be looked into: {exc.strerror}.")
+            self._warn(str(folder.path), f"It cannot be looked into: {exc.strerror}.")
 
     def _files(self, folder: Folder, stamp: os.stat_result) -> Iterator[Path]:
         if not stat.S_ISDIR(stamp.st_mode):
@@ -203,7 +203,7 @@ class _FolderScan:
             yield from self._skill_files(folder)
         else:
             allowance = self._allowance(folder)
-            found, problems = markdown_files(folder.path, most=allowance.entries, visit=self._stamped)
+            found, problems = markdown_files(folder.path, most=allowance.entries, visit=self._stamp)
             allowance.entries -= len(found)
             self.problems += problems
             yield from found
@@ -216,7 +216,7 @@ class _FolderScan:
         with os.scandir(folder.path) as listing:
             names = [entry.name for entry in islice(listing, allowance.entries + 1)]
         if len(names) > allowance.entries:
-            self._complain(str(folder.path), f"There are more than {MOST_ENTRIES:,} entries. The rest is left out.")
+            self._warn(str(folder.path), f"There are more than {MOST_ENTRIES:,} entries. The rest is left out.")
             names = names[: allowance.entries]
         allowance.entries -= len(names)
         for name in sorted(names):
@@ -228,7 +228,7 @@ class _FolderScan:
 
     def _skill_file(self, folder: Path) -> Path | None:
         for name in SKILL_FILES:
-            if self._stamped(f"{folder}{os.sep}{name}") is not None:
+            if self._stamp(f"{folder}{os.sep}{name}") is not None:
                 return folder / name
         return None
 
@@ -251,27 +251,25 @@ class _FolderScan:
         except Unusable as exc:
             self.problems.append(exc.problem)
         except OSError as exc:
-            self._complain(str(file), f"It cannot be read: {exc.strerror}.")
+            self._warn(str(file), f"It cannot be read: {exc.strerror}.")
 
     def _read(self, file: Path, folder: Folder) -> tuple[bytes, FileOrigin]:
         """The bytes of a file, and what a file with these bytes may do."""
         allowance = self._allowance(folder)
         if allowance.bytes <= 0:
             raise Unusable(str(file), 1, f"There are more than {MOST_BYTES:,} bytes before this file. It is left out.")
-        real = self._contained(str(file), folder)
+        real = self._resolve_within(str(file), folder)
         if folder.within is not None and not real.endswith(ENDING):
             raise Unusable(str(file), 1, "A link leads to something that is no Markdown file. Such files are not read.")
         content, _ = read_regular(Path(real), LARGEST)
         allowance.bytes -= len(content)
         origin = folder.origin
         if origin.source == "project" and origin.trusted and not self._is_as_trusted(real, content):
-            self._complain(
-                str(file), "It was not looked at when the workspace was trusted. It can be read, not obeyed."
-            )
+            self._warn(str(file), "It was not looked at when the workspace was trusted. It can be read, not obeyed.")
             origin = FileOrigin(source="project", trusted=False)
         return content, origin
 
-    def _contained(self, path: str, folder: Folder) -> str:
+    def _resolve_within(self, path: str, folder: Folder) -> str:
         """Where `path` leads. Raise `Unusable` when that is outside of what its owner may bring."""
         real = self._real(path)
         if folder.within is None:
@@ -296,19 +294,19 @@ class _FolderScan:
         name = writable_name(os.path.relpath(real, self._root))
         return self._seen.get(f"file:{name}", "")[1:] == digest(content)
 
-    def _stamped(self, path: str) -> os.stat_result | None:
+    def _stamp(self, path: str) -> os.stat_result | None:
         """What the system says about a path, which is remembered; None when nothing is there."""
         try:
             found = os.stat(path)
         except OSError as exc:
             if exc.errno not in (errno.ENOENT, errno.ENOTDIR):
-                self._complain(path, f"It cannot be looked at: {exc.strerror}.")
+                self._warn(path, f"It cannot be looked at: {exc.strerror}.")
             self.stamps[path] = None
             return None
         self.stamps[path] = stamp_of(found)
         return found
 
-    def _complain(self, file: str, message: str) -> None:
+    def _warn(self, file: str, message: str) -> None:
         self.problems.append(SkillProblem(file=file, line=1, message=message, severity="warning"))
 
 
@@ -322,7 +320,7 @@ def _first(found: Iterable[Named]) -> tuple[tuple[Named, ...], tuple[Named, ...]
     return tuple(sorted(winners.values(), key=lambda one: one.name)), tuple(hidden)
 
 
-def named(name: str, found: Iterable[Named], kind: str, listing: str) -> Named:
+def find_named(name: str, found: Iterable[Named], kind: str, listing: str) -> Named:
     """The first of `found` that is called `name`. Raise `UserError` that names `listing` when there is none."""
     for each in found:
         if each.name == name:

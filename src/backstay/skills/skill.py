@@ -43,7 +43,7 @@ class FileOrigin(Struct, frozen=True, kw_only=True):
     plugin_root: str = ""
     plugin_data: str = ""
 
-    def named(self, name: str) -> str:
+    def qualify(self, name: str) -> str:
         """The name under which something from here is known."""
         return f"{self.plugin}:{name}" if self.plugin else name
 
@@ -166,7 +166,7 @@ def _read(
     wanted = _Wanted(fields)
     trusted = origin.trusted
     return Skill(
-        name=origin.named(name),
+        name=origin.qualify(name),
         description=description,
         file=str(file),
         folder=str(file.parent),
@@ -182,7 +182,7 @@ def _read(
         arguments=_arguments(fields),
         model_invocable=trusted and not fields.flag("disable-model-invocation", default=False, unclear=True),
         user_invocable=fields.flag("user-invocable", default=True, unclear=False),
-        allowed_tools=_allowed(fields),
+        allowed_tools=_read_allowed_tools(fields),
         disallowed_tools=fields.names("disallowed-tools") or (),
         model=wanted.model if trusted else "",
         effort=fields.choice("effort", EFFORTS),
@@ -208,7 +208,7 @@ class _Wanted:
         self.keys = tuple(key for key in ("allowed-tools", "hooks", "model") if key in fields)
 
 
-def _allowed(fields: Fields) -> tuple[str, ...] | None:
+def _read_allowed_tools(fields: Fields) -> tuple[str, ...] | None:
     """The allowed tools; none at all when it cannot be told which are meant."""
     try:
         return fields.names("allowed-tools")

@@ -1,7 +1,7 @@
 """What the top of a Markdown file can say, and how its YAML is read.
 
 Every scalar stays text: what a key means decides what its text means. YAML's own guesses (`no` is false, `1.10` is 1.1) are made only where
-somebody asks for them, with `typed`.
+somebody asks for them, with `convert_plain`.
 """
 
 import re
@@ -48,12 +48,12 @@ def read_yaml(text: str, *, flow: bool = True) -> Read:
         raise BadYaml(exc.line, f"This is not YAML: {exc}.") from None
 
 
-def typed(value: Value) -> object:
+def convert_plain(value: Value) -> object:
     """`value` with the texts that have no quotes as what YAML 1.2 takes them for: null, truth values, numbers."""
     if isinstance(value, dict):
-        return {key: typed(each) for key, each in value.items()}
+        return {key: convert_plain(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [typed(each) for each in value]
+        return [convert_plain(each) for each in value]
     if not isinstance(value, Plain):
         return value
     if value in _WORDS:

@@ -6,7 +6,7 @@ import pytest
 
 from backstay import UserError
 from backstay.ports import SessionQuery
-from backstay.session.project.mentions import mentioned
+from backstay.session.project.mentions import read_mentions
 from backstay.vocab.events import Started
 from tests.session.project.repository import Listener, Repository
 
@@ -28,7 +28,7 @@ async def test_a_file_that_a_prompt_mentions_is_judged_in_the_mode_of_this_openi
 
     async with repository.open("Hi.", resume="s1") as session:
         assert session.kit is not None
-        found = await mentioned(session.kit, "Look at @.env")
+        found = await read_mentions(session.kit, "Look at @.env")
 
     assert "zebra" not in found.block
     assert "may hold secrets" in found.notes[0]

@@ -8,7 +8,7 @@ import pytest
 
 from backstay.ports import ToolOutput
 from backstay.session.project import mentions
-from backstay.session.project.mentions import LARGEST, Mentioned, look_up
+from backstay.session.project.mentions import LARGEST, Mentioned, read_mentioned
 from backstay.skills.includes import FileInclusion, Inclusion
 from backstay.skills.render import Judged
 from backstay.vocab.errors import UserError
@@ -53,7 +53,7 @@ class Server:
 
 
 async def look(text: str, folder: Path, *denied: str, servers: Server | None = None) -> Mentioned:
-    return await look_up(text, Reader(folder, *denied), servers, cwd=str(folder), roots=(str(folder),))
+    return await read_mentioned(text, Reader(folder, *denied), servers, cwd=str(folder), roots=(str(folder),))
 
 
 async def test_a_mentioned_file_stands_behind_the_prompt(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ async def test_rb_w53_what_a_mentioned_file_mentions_is_not_looked_up(tmp_path: 
     (tmp_path / "secret.md").write_text("SECRET", encoding="utf-8")
     reader = Reader(tmp_path)
 
-    found = await look_up("See @app.py", reader, None, cwd=str(tmp_path), roots=(str(tmp_path),))
+    found = await read_mentioned("See @app.py", reader, None, cwd=str(tmp_path), roots=(str(tmp_path),))
 
     assert (reader.judged, found.notes) == (["app.py"], ())
     assert "SECRET" not in found.block

@@ -27,7 +27,7 @@ from backstay.config.trust.run_files import (
     hook_commands,
     server_commands,
 )
-from backstay.skills.frontmatter import folded, read_frontmatter
+from backstay.skills.frontmatter import normalise_key, read_frontmatter
 from backstay.skills.problems import Unusable
 from backstay.system.files import is_missing, open_regular, read_regular
 from backstay.vocab.errors import UserError
@@ -93,7 +93,7 @@ def describe_allowed_tools(path: Path) -> Iterator[str]:
     except (OSError, Unusable):  # such a text is not loaded either
         return
     for key, value in head.values.items() if head is not None else ():
-        if folded(key) == "allowedtools" and value:
+        if normalise_key(key) == "allowedtools" and value:
             words = value if isinstance(value, str) else ", ".join(all_texts(value))
             yield f"{words} (while this text is followed)"
 

@@ -34,12 +34,12 @@ BUILT_IN = Fixed("built-in", (*conversation.COMMANDS, *control.COMMANDS, *projec
 
 def modules_of(kit: ProjectContext) -> tuple[CommandModule, ...]:
     """The commands of a session with this kit: what is built in goes before what was found."""
-    found = Looked("skills and commands", partial(_found, kit))
-    prompts = Looked("prompts of servers", partial(_prompts, kit))
+    found = Looked("skills and commands", partial(_skill_commands, kit))
+    prompts = Looked("prompts of servers", partial(_prompt_commands, kit))
     return (CommandModule(name="built-in", sources=(BUILT_IN, found, prompts)),)
 
 
-def _found(kit: ProjectContext) -> Iterator[Command]:
+def _skill_commands(kit: ProjectContext) -> Iterator[Command]:
     for skill in (*kit.found.skills, *kit.found.commands):
         spec = CommandSpec(
             name=skill.name,
@@ -51,28 +51,28 @@ def _found(kit: ProjectContext) -> Iterator[Command]:
             origin=skill.plugin or skill.file,
         )
         if skill.fork:
-            yield Command(spec=spec, execute=partial(_forked, skill))
+            yield Command(spec=spec, execute=partial(_run_skill, skill))
         else:
-            yield Command(spec=spec, expand=partial(_said, skill))
+            yield Command(spec=spec, expand=partial(_submit_skill, skill))
 
 
-async def _said(skill: "Skill", call: CommandCall) -> Submission:
-    prompt, display = await call.kit.said_by(skill, call.args.strip())
+async def _submit_skill(skill: "Skill", call: CommandCall) -> Submission:
+    prompt, display = await call.kit.render_skill(skill, call.args.strip())
     await call.session.note_skill(skill.name, display, mode="inject", by="user")
     return Submission(prompt=prompt, display=display, skill=skill.name)
 
 
-async def _forked(skill: "Skill", call: CommandCall) -> CommandResult:
+async def _run_skill(skill: "Skill", call: CommandCall) -> CommandResult:
     """Run a skill in a child session of its own, whatever the model thinks of it."""
     try:
-        prompt, display = await call.kit.said_by(skill, call.args.strip())
+        prompt, display = await call.kit.render_skill(skill, call.args.strip())
         text = await call.session.fork_skill(skill, prompt, display)
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
     return CommandResult(message=text, data={"skill": skill.name, "forked": True})
 
 
-def _prompts(kit: ProjectContext) -> Iterable[Command]:
+def _prompt_commands(kit: ProjectContext) -> Iterable[Command]:
     for prompt in kit.servers.prompts if kit.servers is not None else ():
         spec = CommandSpec(
             name=prompt.command,
@@ -81,10 +81,10 @@ def _prompts(kit: ProjectContext) -> Iterable[Command]:
             source="mcp",
             origin=prompt.server,
         )
-        yield Command(spec=spec, expand=_prompted)
+        yield Command(spec=spec, expand=_submit_prompt)
 
 
-async def _prompted(call: CommandCall) -> Submission:
+async def _submit_prompt(call: CommandCall) -> Submission:
     assert call.kit.servers is not None
     written = await call.kit.servers.prompt(call.name, call.words)
     if written.failed:
@@ -144,7 +144,7 @@ class SkillTool:
         """Give the text of the skill."""
         skill = self._kit.found.skill(str(args["skill"]))
         try:
-            text, display = await self._kit.said_by(skill, str(args.get("args", "")))
+            text, display = await self._kit.render_skill(skill, str(args.get("args", "")))
         except UserError as exc:
             return ToolOutput(text=str(exc), failed=True, code="skill")
         if self.session is not None:
@@ -195,8 +195,6 @@ class CommandTool:
 
 def kit_tools(kit: ProjectContext) -> "tuple[Tool, ...]":
     """The tools that come of a kit: one for all skills, and one for each built-in command that is meant for models too."""
-    from backstay.session.project.commands import BUILT_IN  # noqa: PLC0415 - it needs the kit
-
     skills = (SkillTool(kit),) if kit.found.for_model else ()
     commands = (CommandTool(each, kit) for each in BUILT_IN.commands() if each.spec.model_invocable)
     return (*skills, *(each for each in commands if kit.memory is not None or each.spec.name != PREFIX + "memory"))

@@ -172,11 +172,11 @@ class ProjectContext:
     async def refresh(self, why: "Why") -> bool:
         """Put the instructions together again; say whether they are others now. The model has them from the next request on."""
         runner = self._bound()
-        from backstay.session.project.discover import look_again  # noqa: PLC0415 - loaded by now
+        from backstay.session.project.discover import discover_again  # noqa: PLC0415 - loaded by now
 
         progress = runner.services.progress
         before = self.instructions.sha256
-        look = partial(look_again, self._around, mode=progress.mode, model=progress.model)
+        look = partial(discover_again, self._around, mode=progress.mode, model=progress.model)
         self._around = await anyio.to_thread.run_sync(look)
         now = self.instructions
         if now.sha256 == before and why != "compacted":
@@ -202,12 +202,12 @@ class ProjectContext:
 
     # --- using it ----------------------------------------------------------------------------------------------------------------
 
-    async def said_by(self, skill: "Skill", arguments: str) -> tuple[str, str]:
+    async def render_skill(self, skill: "Skill", arguments: str) -> tuple[str, str]:
         """The text of a skill or command with everything that it includes, and what a person types for it.
 
         Raise `UserError` when it cannot be had: then nothing of it was run, or the rest of it was not.
         """
-        from backstay.skills.render import Surroundings, expand, injected, render  # noqa: PLC0415 - loaded by now
+        from backstay.skills.render import Surroundings, expand, frame_skill, render  # noqa: PLC0415 - loaded by now
 
         services = self._bound().services
         assert self._including is not None
@@ -215,7 +215,7 @@ class ProjectContext:
         rendered = await render(skill, arguments, about)
         judge = partial(self._including.judge, grants=skill.grants, source=_RULES_OF[skill.source])
         text = await expand(rendered, self._including.bring, judge=judge)
-        return (text if skill.fork else injected(rendered, text)), rendered.display
+        return (text if skill.fork else frame_skill(rendered, text)), rendered.display
 
     async def meet_strangers(self, source: str) -> None:
         """Write down that words of a stranger come into the conversation."""

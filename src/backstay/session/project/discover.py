@@ -74,7 +74,7 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
         folders=options.folders,
         denials=denials_of((*options.rules, *(rule for plugin in plugins.plugins for rule in plugin.deny_rules))),
         system_prompt=options.system_prompt,
-        append=_appended(options, plugins.plugins),
+        append=_appendix(options, plugins.plugins),
         language=settings.language,
         task_context=settings.task_context.enabled,
         task_folder=settings.task_context.dir,
@@ -84,7 +84,7 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
         date=datetime.fromtimestamp(options.clock.now() / 1_000_000, UTC).strftime("%Y-%m-%d"),
     )
     handing = any(each.spec.child for each in options.tools or ())
-    place = listed(place, found, memory, handing=handing)
+    place = with_lists(place, found, memory, handing=handing)
     return Discovery(
         handing=handing,
         sources=sources,
@@ -96,14 +96,14 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
     )
 
 
-def look_again(before: Discovery, *, mode: Mode, model: str) -> Discovery:
+def discover_again(before: Discovery, *, mode: Mode, model: str) -> Discovery:
     """Look once more at what may have changed, in the same place."""
     found = scan_now(before.sources) if before.found.is_stale() else before.found
-    place = listed(replace(before.place, mode=mode, model=model), found, before.memory, handing=before.handing)
+    place = with_lists(replace(before.place, mode=mode, model=model), found, before.memory, handing=before.handing)
     return replace(before, found=found, place=place, instructions=gather(place))
 
 
-def listed(place: InstructionInputs, found: Found, memory: Memory | None, *, handing: bool) -> InstructionInputs:
+def with_lists(place: InstructionInputs, found: Found, memory: Memory | None, *, handing: bool) -> InstructionInputs:
     """`place` with what was found there."""
     remembered = memory.at_start() if memory is not None else None
     return replace(
@@ -130,12 +130,12 @@ def _folders(plugin: "Plugin") -> PluginFolders:
     return plugin_folders(plugin, str(data_dir() / "plugins" / "data" / plugin.id))
 
 
-def _appended(options: ResolvedOptions, plugins: "Iterable[Plugin]") -> str:
+def _appendix(options: ResolvedOptions, plugins: "Iterable[Plugin]") -> str:
     told = (plugin.instructions for plugin in plugins)
     return "\n\n".join(filter(None, (*told, options.append_system_prompt)))
 
 
-def look_here(layered: Layered, *, model: str = "") -> Discovery:
+def discover_here(layered: Layered, *, model: str = "") -> Discovery:
     """Return what a session with these settings finds around its folder. Block on files; start no server and write nothing.
 
     Raise `UserError` when the settings ask for a mode that they forbid.

@@ -72,17 +72,17 @@ class Mentioned(Struct, frozen=True, kw_only=True):
     """Those whose words are in the block."""
 
 
-async def mentioned(kit: "ProjectContext", text: str) -> Mentioned:
+async def read_mentions(kit: "ProjectContext", text: str) -> Mentioned:
     """Read what `text` mentions, for the session of `kit`: judged as its policy judges a call of Read."""
     services = kit._bound().services
     roots = services.policy.call_site.roots or (services.cwd,)
-    found = await look_up(text, kit.including, kit.servers, cwd=services.cwd, roots=roots)
+    found = await read_mentioned(text, kit.including, kit.servers, cwd=services.cwd, roots=roots)
     if found.servers:
         await kit.meet_strangers(", ".join(found.servers))
     return found
 
 
-async def look_up(
+async def read_mentioned(
     text: str, including: Judging | None, resources: Resources | None, *, cwd: str, roots: tuple[str, ...]
 ) -> Mentioned:
     """Read what `text` mentions, within the bounds. Raises nothing for what cannot be had.
@@ -143,7 +143,7 @@ class _Found:
 
     async def take_file(self, word: str, including: Judging, cwd: Path, roots: tuple[str, ...]) -> None:
         """Put a file in, if the word is one."""
-        place = await anyio.to_thread.run_sync(_looked, word, cwd, roots)
+        place = await anyio.to_thread.run_sync(_resolve, word, cwd, roots)
         if place is None:
             if word.startswith(_MEANT):
                 self._note(word, "there is no such file")
@@ -209,7 +209,7 @@ class _Found:
         self._notes.append(f"@{word} is sent as it is written: {why}.")
 
 
-def _looked(word: str, cwd: Path, roots: tuple[str, ...]) -> "_Place | None":
+def _resolve(word: str, cwd: Path, roots: tuple[str, ...]) -> "_Place | None":
     """Where a word leads, links followed; None when nothing is there."""
     try:
         real = os.path.realpath(cwd / Path(word).expanduser())

@@ -55,7 +55,7 @@ class Including:
         if tool is None:
             return Judged(decision="deny", reason=f"this session has no {name}")
         services, policy, progress = self._services, self._services.policy, self._services.progress
-        hook = await self._heard(name, args)
+        hook = await self._ask_hooks(name, args)
         consented = [replace(Rule.parse("allow", text), source="session") for text in progress.grants.rules]
         own = isinstance(inclusion, FileInclusion) or inclusion.own
         given = grants if own and services.mode != "plan" else ()
@@ -77,7 +77,7 @@ class Including:
         self._taints[inclusion] = verdict.taints
         return Judged(decision=verdict.decision, reason=verdict.detail)
 
-    async def _heard(self, name: str, args: Mapping[str, object]) -> HookVerdict | None:
+    async def _ask_hooks(self, name: str, args: Mapping[str, object]) -> HookVerdict | None:
         """What hooks say about it. One that would change it, or does not answer in time, refuses it."""
         services, text = self._services, msgspec.json.encode(args).decode()
         subject = f"inclusion-{services.clock.nonce()}"
@@ -94,12 +94,12 @@ class Including:
 
     async def bring(self, inclusion: Inclusion) -> str | None:
         """What an inclusion that was judged stands for; None for a file that is not there."""
-        await self._meet(inclusion)
+        await self._record_taint(inclusion)
         if isinstance(inclusion, FileInclusion):
             return await anyio.to_thread.run_sync(self._read, inclusion)
         return await self._run(inclusion)
 
-    async def _meet(self, inclusion: Inclusion) -> None:
+    async def _record_taint(self, inclusion: Inclusion) -> None:
         """Write down what it brings into the session, before it does."""
         met = self._taints.get(inclusion, ())
         if not set(met) <= self._services.state.progress.grants.taint:
