@@ -181,15 +181,7 @@ async def _take_over(
     variables: Mapping[str, str],
 ) -> Prepared:
     state = loaded.state
-    for call in state.progress.calls:
-        if call.process is not None:
-            await stop_group(call.process.group, call.process.boot, call.process.started, call.id)
-        elif call.phase == "running":
-            await stop_call(call.id)
-    for process in state.progress.left:
-        await stop_group(process.group, process.boot, process.started, process.call)
-    for hook in state.progress.hooks.open:
-        await stop_calls(tuple(marks(mark_of(state.progress.session, hook.event, hook.subject), MOST_HOOKS)))
+    await _stop_programs(state)
     model = _model_to_resume(options, state)
     absent = (
         *await _attach_machine(options.machine, state.slots_for(options.on_crash)),
@@ -233,6 +225,19 @@ async def _take_over(
         mode_after_turn=ended if finishing else None,
         warnings=tuple(filter(None, (_opening_warning(options, state, ended, finishing=finishing),))),
     )
+
+
+async def _stop_programs(state: State) -> None:
+    """Stop what the last process left running: programs of calls, in the background too, and of hooks."""
+    for call in state.progress.calls:
+        if call.process is not None:
+            await stop_group(call.process.group, call.process.boot, call.process.started, call.id)
+        elif call.phase == "running":
+            await stop_call(call.id)
+    for process in state.progress.left:
+        await stop_group(process.group, process.boot, process.started, process.call)
+    for hook in state.progress.hooks.open:
+        await stop_calls(tuple(marks(mark_of(state.progress.session, hook.event, hook.subject), MOST_HOOKS)))
 
 
 def _mode_change(options: ResolvedOptions, state: State, ended: Mode | None, *, finishing: bool) -> tuple[Draft, ...]:
