@@ -243,6 +243,26 @@ def test_what_counts_is_what_the_merger_took(world: World, trust: bool) -> None:
             assert counting == [value], key
 
 
+def test_what_no_session_uses_is_not_explained_as_counting(world: World) -> None:
+    world.write(
+        world.home / ".claude/settings.json",
+        {
+            "enabledPlugins": {"p@m": True},
+            "extraKnownMarketplaces": {"m": {}},
+            "permissions": {"allow": ["Bash()"]},
+            "language": 3,
+        },
+    )
+    found = world.read()
+
+    assert {each.key: each.reason for each in found.entries} == {
+        "enabledPlugins.p@m": "not read from another program's file",
+        "extraKnownMarketplaces.m": "not read from another program's file",
+        "permissions.allow": "it is no rule, and allows nothing",
+        "language": "Expected `str`, got `int`.",
+    }
+
+
 @pytest.mark.contract("RB-51")
 def test_the_folders_of_instructions_may_be_read_beside_the_persons_rules_and_a_denial_beats_that(world: World) -> None:
     world.write(world.config, {"permissions": {"allow": ["Bash(make)"], "deny": ["Read(.claude/**)"]}})

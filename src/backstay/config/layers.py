@@ -28,8 +28,8 @@ from backstay.config.trust.trust_store import (
     changes,
     describe_held,
     describe_left_out,
-    odd_root,
     warn_if_exposed,
+    warn_of_odd_root,
 )
 from backstay.system.files import Stamp, is_missing, stamp_at
 from backstay.vocab.errors import UserError
@@ -155,7 +155,7 @@ def read_layers(
     seen = survey(root, cwd, brought, own=own, home=paths.home, mode=own_mode(own), bare=bare)
     judged = _trust(TrustStore(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
-        notes += odd_root(Path(seen.root), paths.home)
+        notes += warn_of_odd_root(Path(seen.root), paths.home)
     notes += warn_former(root, environment, bare=bare)
     beside = _keys_beside(root, wanted, LastGood(data), environment) if bare else frozenset()
     keys = beside | former_keys(environment)
@@ -227,9 +227,7 @@ def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, paths: ProjectPat
     found = judge(files, trusted=trust.trusted)
     for file in files:
         notes += file.slips
-        if (
-            trust.trusted or not file.place.of_project or file.broken
-        ):  # the rest of an untrusted workspace's file concerns no one
+        if trust.trusted or not file.place.of_project or file.broken:  # nothing else of an untrusted file is used
             notes += (*file.warnings, *warn_if_exposed(file))
     settings = fold_settings(found)
     mode_file = found.mode_file
@@ -265,10 +263,13 @@ def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, paths: ProjectPat
 
 def _rules(files: Sequence[LayerFile], trust: WorkspaceTrust) -> Iterator[Rule]:
     for file in files:
-        yield from (rule for rule in file.permissions.rules if _is_heard(f"permissions.{rule.decision}", file, trust))
+        yield from (
+            rule for rule in file.permissions.rules if _is_settable(f"permissions.{rule.decision}", file, trust)
+        )
 
 
-def _is_heard(key: str, file: LayerFile, trust: WorkspaceTrust) -> bool:
+def _is_settable(key: str, file: LayerFile, trust: WorkspaceTrust) -> bool:
+    """Return whether a file may set a key, as its entries are judged too."""
     row = find_key(key.split("."))
     return row is not None and not why_not(row, file.place, trusted=trust.trusted)
 
@@ -276,8 +277,8 @@ def _is_heard(key: str, file: LayerFile, trust: WorkspaceTrust) -> bool:
 def _folders(files: Sequence[LayerFile], trust: WorkspaceTrust, cwd: Path, notes: list[str]) -> Iterator[str]:
     for file in files:
         base = Path(file.place.root) if file.place.of_project else cwd
-        heard = _is_heard("permissions.additionalDirectories", file, trust)
-        for name in file.permissions.folders if heard else ():
+        settable = _is_settable("permissions.additionalDirectories", file, trust)
+        for name in file.permissions.folders if settable else ():
             path = os.path.abspath(base / os.path.expanduser(name)) if "\0" not in name else ""
             if path and os.path.isdir(path):
                 yield path
@@ -288,7 +289,7 @@ def _folders(files: Sequence[LayerFile], trust: WorkspaceTrust, cwd: Path, notes
 def _project_servers(found: Judgement) -> ProjectServers:
     every = [each.raw for each in found.select("enableAllProjectMcpServers")]
     return ProjectServers(
-        every=every[:1] == [True],
+        every=every == [True],
         enabled=tuple(dict.fromkeys(str(each.raw) for each in found.select("enabledMcpjsonServers"))),
         disabled=tuple(dict.fromkeys(str(each.raw) for each in found.select("disabledMcpjsonServers"))),
     )

@@ -42,28 +42,28 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
 class _Rewriting(Struct):
     """The log of a session as it will be."""
 
-    look: SecretScan
+    scan: SecretScan
     records: Sequence[Recorded]
     moved: dict[str, Moved] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
 
     async def read_blobs(self) -> None:
         """Find out which blobs change, and which contents and listings of files are given up."""
-        for sha, about in sorted(self.look.cited.items()):
-            content = await content_of(self.look.store, sha)
+        for sha, about in sorted(self.scan.cited.items()):
+            content = await content_of(self.scan.store, sha)
             if content is not None:
                 await anyio.to_thread.run_sync(self._take, sha, about, content)
         listings = [
-            sha for sha, about in self.look.cited.items() if "listing" in about.roles and sha not in self.given_up
+            sha for sha, about in self.scan.cited.items() if "listing" in about.roles and sha not in self.given_up
         ]
         for sha in sorted(listings) if self.given_up else ():
-            content = await content_of(self.look.store, sha)
+            content = await content_of(self.scan.store, sha)
             if content is not None and (new := without_contents(content, self.given_up)) is not None:
                 self.moved[sha] = new
 
     def events(self) -> tuple[Recorded, ...]:
         """Return the events that changed."""
-        change = self.look.eraser.text
+        change = self.scan.eraser.text
         new = (
             msgspec.structs.replace(
                 each, event=as_stored_event(rewrite_event(each.event, change, self.moved, self.given_up))
@@ -73,7 +73,7 @@ class _Rewriting(Struct):
         return tuple(after for before, after in zip(self.records, new, strict=True) if after != before)
 
     def _take(self, sha: str, about: Cited, content: bytes) -> None:
-        if not self.look.kinds_in_blob(content, about):
+        if not self.scan.kinds_in_blob(content, about):
             return
         if (
             "listing" in about.roles
@@ -82,7 +82,7 @@ class _Rewriting(Struct):
             return
         if "file" in about.roles:
             self.given_up.add(sha)
-        eraser = self.look.eraser
+        eraser = self.scan.eraser
         new = change_blob(content, eraser.mask_known if about.roles == {"media"} else eraser.text)
         if new is not None and about.roles != {"file"}:
             self.moved[sha] = new
@@ -97,15 +97,15 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
         raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
     async with hold_session(store, meta.id, "secrets erase") as lease:
         records = await whole_log(store, meta.id)
-        look = SecretScan(store, meta.id, eraser)
-        if not await look.learn():
+        scan = SecretScan(store, meta.id, eraser)
+        if not await scan.learn():
             return Erased(session=meta.id, store=store.url)
-        kinds = kinds_of(await look.spots())
+        kinds = kinds_of(await scan.spots())
         folder = trace_folder(store.url)
         if folder is not None:
             await anyio.to_thread.run_sync(change_trace, folder, meta.id, eraser.text, eraser.pieces)
         await store.change_aside(meta.id, eraser.text)
-        rewriting = _Rewriting(look, records)
+        rewriting = _Rewriting(scan, records)
         await rewriting.read_blobs()
         changed = await anyio.to_thread.run_sync(rewriting.events)
         erased = Erased(

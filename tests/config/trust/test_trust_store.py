@@ -9,7 +9,7 @@ import pytest
 
 from backstay.config.settings import Settings
 from backstay.config.trust.inventory import InventoryItem, find_drift, survey
-from backstay.config.trust.trust_store import TrustState, TrustStore, list_changed, odd_root
+from backstay.config.trust.trust_store import TrustState, TrustStore, list_changed, warn_of_odd_root
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
 
@@ -369,12 +369,12 @@ def test_scripts_are_found_from_the_working_folder_too(world: World) -> None:
 
 
 def test_odd_roots_are_told(world: World) -> None:
-    assert [words.partition(",")[0] for words in odd_root(world.home, world.home)] == [
+    assert [words.partition(",")[0] for words in warn_of_odd_root(world.home, world.home)] == [
         "The project here is your whole home folder"
     ]
-    assert "whole machine" in "".join(odd_root(Path("/"), world.home))
-    assert "temporary folder" in "".join(odd_root(Path("/tmp"), world.home))
-    assert list(odd_root(world.project, world.home)) == []
+    assert "whole machine" in "".join(warn_of_odd_root(Path("/"), world.home))
+    assert "temporary folder" in "".join(warn_of_odd_root(Path("/tmp"), world.home))
+    assert list(warn_of_odd_root(world.project, world.home)) == []
 
 
 # --- the book ------------------------------------------------------------------------------------------------------------------------

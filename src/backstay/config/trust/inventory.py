@@ -192,38 +192,38 @@ def survey(
     holds without the project. `own` are the person's files: what their programs would run out of the project. `bare`: only
     that, and what git would run.
     """
-    look = _Look(Path(os.path.realpath(root)), Path(os.path.realpath(cwd)), home, most_files, most_bytes)
+    found = _Collector(Path(os.path.realpath(root)), Path(os.path.realpath(cwd)), home, most_files, most_bytes)
     if not bare:
         steered = frozenset(name for file in files for name in file.environment or ())
         for file in files:
-            look.settings(file, mode, steered)
-        look.servers()
-        look.extensions()
+            found.settings(file, mode, steered)
+        found.servers()
+        found.extensions()
     for file in own:
-        look.own(file)
-    look.git()
+        found.own(file)
+    found.git()
     return WorkspaceInventory(
-        root=str(look.root),
-        claims=tuple(dict.fromkeys(look.claims)),
-        seen=look.seen,
-        problem=look.problem,
-        unfollowed=look.unfollowed,
-        named=look.named,
-        own=tuple(dict.fromkeys(look.commands)),
-        running=tuple(dict.fromkeys(each for path in look.running for each in (str(path), os.path.realpath(path)))),
+        root=str(found.root),
+        claims=tuple(dict.fromkeys(found.claims)),
+        seen=found.seen,
+        problem=found.problem,
+        unfollowed=found.unfollowed,
+        named=found.named,
+        own=tuple(dict.fromkeys(found.commands)),
+        running=tuple(dict.fromkeys(each for path in found.running for each in (str(path), os.path.realpath(path)))),
     )
 
 
 def find_drift(before: WorkspaceInventory) -> tuple[str, ...]:
     """Return the scripts and extensions that are no longer as they were in a survey: what is about to run is compared with it."""
-    look = Contents(Path(before.root))
+    contents = Contents(Path(before.root))
     changed: list[str] = []
     for known, digest in before.seen.items():
         kind, _, name = known.partition(":")
         if kind == "modules":
-            there = map(look.name, look.shadows(_path(before.root, name)))
+            there = map(contents.name, contents.shadows(_path(before.root, name)))
             changed += (each for each in there if f"script:{each}" not in before.seen)
-        if kind in ("script", "file") and look.content(_path(before.root, name), follow=kind == "script") != digest:
+        if kind in ("script", "file") and contents.content(_path(before.root, name), follow=kind == "script") != digest:
             changed.append(name)
     return tuple(changed)
 
@@ -232,8 +232,8 @@ def _path(root: str, name: str) -> Path:
     return Path(root, os.fsdecode(bytes.fromhex(name[2:])) if name.startswith("//") else name)
 
 
-class _Look(Contents):
-    """One look at a project, as far as its bounds go."""
+class _Collector(Contents):
+    """Collects what a project brings along, as far as its bounds go."""
 
     def __init__(
         self, root: Path, cwd: Path, home: Path, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
@@ -313,13 +313,13 @@ class _Look(Contents):
     def _follow(self, commands: Iterable[HookCommand]) -> None:
         for each in commands:
             try:
-                look = each.look(self._bases, self._home) if len(each.text) <= LONGEST_COMMAND else None
+                trace = each.trace(self._bases, self._home) if len(each.text) <= LONGEST_COMMAND else None
             except NotFollowed as exc:
                 self.unfollowed[each.text] = str(exc)
                 continue
-            for path in look.found if look is not None else ():
+            for path in trace.found if trace is not None else ():
                 self._script(path)
-            for folder in look.module_folders if look is not None else ():
+            for folder in trace.module_folders if trace is not None else ():
                 self._modules(folder)
 
     def _modules(self, folder: Path) -> None:

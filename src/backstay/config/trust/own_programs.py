@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from backstay.config.trust.contents import ABSENT, OWN, Contents
 from backstay.config.trust.followed import NotFollowed, Unknown, command_table
-from backstay.config.trust.run_files import CommandLook, command_text, find_mentioned
+from backstay.config.trust.run_files import CommandTrace, command_text, find_mentioned
 
 if TYPE_CHECKING:
     from backstay.config.trust.inventory import WorkspaceInventory
@@ -33,13 +33,12 @@ _NODE_CODE: Final = re.compile(r"-(?:e|p|pe|r)|--(?:eval|print|require|import|lo
 _ASKED_FOR: Final = re.compile(r"\b(?:require|import)\s*\(\s*([^)]*)\)|\b(?:from|import)\s*(['\"][^'\"]+['\"])")
 _LITERAL: Final = re.compile(r"\s*(['\"])([^'\"]+)\1\s*")
 _NODE_PARTS: Final = frozenset(
-    (
-        "assert", "async_hooks", "buffer", "child_process", "cluster", "console", "constants", "crypto", "dgram", "dns", "domain", "events",
-        "fs", "fs/promises", "http", "http2", "https", "inspector", "module", "net", "os", "path", "perf_hooks", "process", "punycode",
-        "querystring", "readline", "repl", "stream", "string_decoder", "sys", "timers", "tls", "tty", "url", "util", "v8", "vm",
-        "worker_threads", "zlib",
-    )
-)  # fmt: skip
+    """
+    assert async_hooks buffer child_process cluster console constants crypto dgram dns domain events fs fs/promises
+    http http2 https inspector module net os path perf_hooks process punycode querystring readline repl stream
+    string_decoder sys timers tls tty url util v8 vm worker_threads zlib
+    """.split()
+)
 """Modules that Node.js has itself: no folder can bring another in their place."""
 _WITH_SCRIPTS: Final = ("awk", "gawk", "mawk", "sed", "jq")
 """Programs that run no file but one that an option names."""
@@ -74,17 +73,17 @@ class OwnProgram(Struct, frozen=True, kw_only=True):
 def own_program(command: str, args: Sequence[str] | None, root: Path, cwd: Path, home: Path) -> OwnProgram:
     """Return what `command` would run out of the workspace `root` when it is started in `cwd`; both without links."""
     bases = (root, *(each for each in (cwd, *cwd.parents) if each != root and each.is_relative_to(root)))
-    look, elsewhere = _look(command, args, bases, home), _look(command, args, (_ELSEWHERE,), home)
+    trace, elsewhere = _trace(command, args, bases, home), _trace(command, args, (_ELSEWHERE,), home)
     text = command_text(command, args)
-    seen = dict.fromkeys((*look.found, *(find_mentioned(text, bases, home) if look.doubt else ())))
+    seen = dict.fromkeys((*trace.found, *(find_mentioned(text, bases, home) if trace.doubt else ())))
     inside = [path for path in seen if _is_in(path, root)]
     named = {path for path in inside if path in elsewhere.found or _is_said(path, text, home)}
     return OwnProgram(
         found=tuple(path for path in inside if path not in named),
-        modules=tuple(dict.fromkeys(path for path in look.modules if _is_in(path, root))),
+        modules=tuple(dict.fromkeys(path for path in trace.modules if _is_in(path, root))),
         named=tuple(path for path in inside if path in named),
-        doubt=look.doubt,
-        safe=look.uses_python and look.safe and not look.reads_script,
+        doubt=trace.doubt,
+        safe=trace.uses_python and trace.safe and not trace.reads_script,
     )
 
 
@@ -94,13 +93,13 @@ def is_foreign_module(path: Path) -> bool:
     return not {name, path.parent.name} & sys.stdlib_module_names
 
 
-def _look(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path) -> "_OwnLook":
-    look = _OwnLook(bases, home)
+def _trace(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path) -> "_OwnTrace":
+    trace = _OwnTrace(bases, home)
     try:
-        look.command(command, args)
+        trace.command(command, args)
     except NotFollowed as exc:
-        look.doubt = look.doubt or str(exc)
-    return look
+        trace.doubt = trace.doubt or str(exc)
+    return trace
 
 
 def _is_said(path: Path, text: str, home: Path) -> bool:
@@ -115,8 +114,8 @@ def _is_in(path: Path, root: Path) -> bool:
     return path.is_relative_to(root) or Path(os.path.realpath(path)).is_relative_to(root)
 
 
-class _OwnLook(CommandLook):
-    """A look at a command that the person wrote: a program that is in no list is the person's word."""
+class _OwnTrace(CommandTrace):
+    """The trace of a command that the person wrote: a program that is in no list is the person's word."""
 
     def __init__(self, bases: tuple[Path, ...], home: Path) -> None:
         super().__init__(bases, home)

@@ -121,18 +121,18 @@ def find_followed_files(
 
 def follow_command(
     command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path, *, fetches: bool = False
-) -> "CommandLook":
+) -> "CommandTrace":
     """Follow a hook's command, as `find_followed_files` does, and return what was seen.
 
     `fetches`: what is fetched by a name that the command has is what was trusted with it. Raise `NotFollowed`.
     """
-    look = CommandLook(bases, home, fetches=fetches)
-    look.command(command, args)
-    return look
+    trace = CommandTrace(bases, home, fetches=fetches)
+    trace.command(command, args)
+    return trace
 
 
-class CommandLook:
-    """One look at a command."""
+class CommandTrace:
+    """The files that one command runs, as far as it can be followed."""
 
     def __init__(self, bases: tuple[Path, ...], home: Path, *, fetches: bool = False) -> None:
         self.found: list[Path] = []
@@ -532,7 +532,7 @@ class HookCommand(Struct, frozen=True):
         """The words that tell it from others."""
         return command_text(self.command, self.args)
 
-    def look(self, bases: tuple[Path, ...], home: Path) -> CommandLook:
+    def trace(self, bases: tuple[Path, ...], home: Path) -> CommandTrace:
         """Follow it, and return what it runs of the project. Raise `NotFollowed`."""
         if not self.bash:
             raise NotFollowed("it is written for another shell than bash")

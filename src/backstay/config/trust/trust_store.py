@@ -201,8 +201,8 @@ def warn_if_exposed(file: LayerFile) -> Iterator[str]:
         yield f"Other users of this machine can change {file.path!r}. Make it your own: chown and chmod 600."
 
 
-def odd_root(root: Path, home: Path) -> Iterator[str]:
-    """Say when a project's root is a folder that is everybody's, or holds everything."""
+def warn_of_odd_root(root: Path, home: Path) -> Iterator[str]:
+    """Warn when a project's root is a folder that is everybody's, or holds everything."""
     real = Path(os.path.realpath(home))
     if root == real:
         yield f"The project here is your whole home folder, {str(root)!r}. Work in a folder of its own."
