@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from backstay.cli.output import escape_line
-from backstay.headless.run import check_name
+from backstay.headless.lookup import check_name
 from backstay.logic.text import (
     HIDDEN,
     OBEYED,

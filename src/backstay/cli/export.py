@@ -11,7 +11,7 @@ from backstay.cli.options import StoreLocation, with_location
 from backstay.cli.output import print_line, warn
 from backstay.cli.secrets import redactor_of
 from backstay.export.formats import ENDINGS, Format, export, format_of, note_export, write_pieces
-from backstay.headless.run import find
+from backstay.headless.lookup import find
 from backstay.logic.text import show_invisible
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import UserError

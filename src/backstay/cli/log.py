@@ -25,7 +25,7 @@ from backstay.export.formats import write_pieces
 from backstay.export.log_file import folder_lines, log_lines
 from backstay.export.log_file import import_log as make_session
 from backstay.headless.formats import clean_item, clean_line
-from backstay.headless.run import check_name, find, find_one
+from backstay.headless.lookup import check_name, find, find_one
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.text import pluralise
 from backstay.ports import SessionQuery
@@ -72,7 +72,7 @@ async def show(location: StoreLocation, *, session: str, after: int, limit: int 
 @lines_as_json
 @with_location
 async def tail(location: StoreLocation, *, session: str, after: int | None, as_json: bool) -> int:
-    """Follow a session while another process runs it, fragments included; end when nobody holds it."""
+    """Follow a session while another process runs it, fragments included; end when no process holds it."""
     redactor = await redactor_of(location)
     async with location.open(read_only=True) as store:
         meta = await find(store, session, warn)

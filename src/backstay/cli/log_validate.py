@@ -207,7 +207,7 @@ async def _check_calls(store: EventStore, source: DiagnosticSource) -> CallsSeen
 
 
 def _no_text(sha256: str) -> None:
-    """Read no text: nobody sees the lines."""
+    """Return no text: the lines are not shown."""
 
 
 def _loss_notes(trace: TraceSlice | None) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def check(
     expect: bool,
     **rules: tuple[str, ...],
 ) -> int:
-    """Print the verdict on a call of TOOL with JSON_ARGS, and end with 0 whatever it is. Nothing is run.
+    """Print the verdict on a call of TOOL with JSON_ARGS, and end with 0 in any case. Nothing is run.
 
     The settings of the folder and what was granted there count as in a session, beside --allow, --ask and --deny, unless --bare. With -
     no settings are read: only the rules of each line count.

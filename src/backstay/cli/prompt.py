@@ -25,6 +25,7 @@ from backstay.config.settings import Settings
 from backstay.headless import run as headless
 from backstay.headless.conversation import DRAIN_S, Job
 from backstay.headless.input import is_command
+from backstay.headless.lookup import check_name
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.budget import parse_dollars
 from backstay.session.options import DEFAULT, Options
@@ -121,7 +122,7 @@ def _options(given: Given, layers: Callable[[Path], Layered]) -> Options:
     try:
         rules = tuple(_rules(given))
         session_id = None if given["session_id"] is None else check_session_id(given["session_id"])
-        name = "" if given["name"] is None else headless.check_name(given["name"])
+        name = "" if given["name"] is None else check_name(given["name"])
         budget = None if given["budget"] is None else parse_dollars(given["budget"])
         parameters = _parameters(given)
         _check_servers(given["mcp_config"])

@@ -67,7 +67,7 @@ async def _values(location: StoreLocation, *, bare: bool) -> tuple[str, ...]:
 
 MAX_PLACES: Final = 20
 """Places of a session that a person is shown."""
-_NO_HASHES: Final = b"nobody sees the marks of a scan"
+_NO_HASHES: Final = b"the marks of a scan are not shown"
 
 
 @command.command()

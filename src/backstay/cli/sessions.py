@@ -17,8 +17,8 @@ from backstay.config.model_finder import Finder
 from backstay.config.person import require_person
 from backstay.config.settings import Settings, load_settings
 from backstay.headless.formats import with_store
+from backstay.headless.lookup import check_name, find, find_one, fork_warning
 from backstay.headless.result import usd
-from backstay.headless.run import check_name, find, find_one, fork_warning
 from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.context_usage import ContextState, context_state, estimate_schema, estimate_text
 from backstay.logic.state.entries import SKILL_INVOCATION, Entry, message_of
@@ -27,7 +27,6 @@ from backstay.logic.text import pluralise, show_invisible
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.registry import full_name
 from backstay.sandbox.folders import project_root
-from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.stores.open import open_store
 from backstay.system.machine import SystemClock
@@ -197,6 +196,8 @@ async def compact(
     """Make a session's conversation shorter. Nothing is deleted: --undo brings it back."""
     if undo and (instructions or model):
         raise click.UsageError("--undo writes no summary: leave --instructions and --model away.")
+    from backstay.session.assemble import open_with  # the other commands need none of it
+
     in_force = load_settings(settings)
     if model:  # the name for the log: with a profile's own model, and a script's whole path
         model = full_name(Finder(in_force, SystemClock()).complete(model), location.folder.absolute())

@@ -60,15 +60,15 @@ def build(folder: Path, *, fast: bool) -> None:
 
 
 def project_of(folder: Path) -> Path:
-    """The working folder of the session."""
+    """Return the working folder of the session."""
     return folder / "shop"
 
 
 def script_of(folder: Path) -> Path:
-    """What the model plays."""
+    """Return the script that the model plays."""
     return folder / "script.yaml"
 
 
 def store_of(folder: Path) -> str:
-    """The URL of the demo's own store."""
+    """Return the URL of the store of the demo."""
     return f"sqlite://{folder / 'sessions.db'}"

@@ -28,7 +28,7 @@ class _Asked(Struct, eq=False):
 
 
 class ApprovalQueue:
-    """Ask questions that answer lines answer. A question takes one answer, the first. After the end of the input, nobody answers."""
+    """Ask questions that answer lines answer. A question takes one answer, the first. At the end of the input all are refused."""
 
     def __init__(self, warn: Callable[[str], None] = lambda words: None) -> None:
         self._warn = warn
@@ -85,7 +85,7 @@ class ApprovalQueue:
         return self._refusal(call, given, written_before=bool(waiting))
 
     def close(self) -> None:
-        """Answer all open questions with nobody: no more answers come."""
+        """Refuse all open questions: no more answers come."""
         self._closed = True
         for asked in self._open:
             asked.answered.set()

@@ -159,7 +159,7 @@ def exit_code(result: TurnResult) -> int:
 
 
 def denial_in_words(denial: Denial, *, answerable: bool) -> str:
-    """Return a line about a call that was not run, with what to type when nobody could approve it."""
+    """Return a line about a call that was not run, with what to type when no person could approve it."""
     start = f"{denial.tool}{_excerpt(denial.args)} was not run:"
     flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in denial.offers or denial.remedies)
     match denial.by:
