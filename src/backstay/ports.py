@@ -353,7 +353,7 @@ class Tool(Protocol):
         """Return why these arguments cannot be used; empty when they can."""
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
-        """Do it."""
+        """Run one call."""
 
     async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
         """Return the result of a `reconcilable` tool when the call happened, None when it did not."""

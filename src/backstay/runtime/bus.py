@@ -167,7 +167,7 @@ class DeltaStream:
         """Write a line into the trace; never waits."""
         self.trace.write(self._session, kind, content)
 
-    def commit(self, *, text: bool) -> None:
+    def note_commit(self, *, text: bool) -> None:
         """Number from the newest event on; with `text`, forget what the model said: its call is over."""
         self._shown = 0
         if text:

@@ -288,10 +288,10 @@ class Runner:
 
     def _drop_committed(self, step: Step) -> None:
         """Drop drafts and blobs that this step has committed."""
-        as_stored = [record.event for record in step.records]
-        if any(isinstance(event, ModelAsked) for event in as_stored):
+        committed = [record.event for record in step.records]
+        if any(isinstance(event, ModelAsked) for event in committed):
             self.policy_blobs = {}
-        self.piggybacked = tuple(draft for draft in self.piggybacked if draft.event not in as_stored)
+        self.piggybacked = tuple(draft for draft in self.piggybacked if draft.event not in committed)
 
     def _publish(self, step: Step) -> None:
         state = self.services.state
@@ -311,8 +311,8 @@ class Runner:
                 for hook in [each for each in hooks_before if each.intent == record.cause]:
                     self._settle_hook(hook.event, hook.subject, None)
         self.wrote = True
-        said = ModelAsked | ModelReplied | ModelFailed | TurnCompleted
-        self.services.deltas.commit(text=any(isinstance(record.event, said) for record in step.records))
+        ends_reply = ModelAsked | ModelReplied | ModelFailed | TurnCompleted
+        self.services.deltas.note_commit(text=any(isinstance(record.event, ends_reply) for record in step.records))
         self.services.deltas.trace.position(self.services.session, step.progress.seq, self._lease.token)
         self.bus.publish(items)
 
