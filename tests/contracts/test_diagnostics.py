@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from backstay import Session, TurnFailed, open_session, tool
 from backstay.catalog.load import with_log
 from backstay.export.diagnostic.check import Report, check, parse_diagnostic, read_diagnostic, replay
-from backstay.export.diagnostic.export import export_diagnostic, json_lines, load_source
+from backstay.export.diagnostic.export import json_lines, load_source, write_diagnostic
 from backstay.export.diagnostic.lines import DiagnosticSource
 from backstay.export.diagnostic.payloads import Resolver
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
@@ -71,7 +71,7 @@ class Home:
 
     async def export(self, name: str = "log.jsonl") -> list[Line]:
         store = await self.store()
-        await export_diagnostic(store, "s1", self.folder / name)
+        await with_log(store, "s1", lambda log: write_diagnostic(load_source(log, store.url), self.folder / name))
         await store.close()
         found = read_diagnostic(self.folder / name)
         assert found.problems == ()

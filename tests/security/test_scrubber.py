@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from backstay import TurnFailed, open_session
-from backstay.export.diagnostic.export import export_diagnostic
+from backstay.catalog.load import with_log
+from backstay.export.diagnostic.export import load_source, write_diagnostic
 from backstay.stores.open import open_store
 from backstay.stores.trace.files import trace_folder, trace_path
 from backstay.system.machine import SystemClock
@@ -41,7 +42,7 @@ async def test_b7_a_streamed_secret_is_in_no_line_of_the_trace_and_the_diagnosti
     async with open_session(store=url, model=model, cwd=tmp_path, session_id="s1") as session:
         await session.run("Go.")
     store = await open_store(url, clock=SystemClock())
-    await export_diagnostic(store, "s1", tmp_path / "d.jsonl")
+    await with_log(store, "s1", lambda log: write_diagnostic(load_source(log, store.url), tmp_path / "d.jsonl"))
     folder = trace_folder(store.url)
     await store.close()
 
@@ -80,7 +81,7 @@ async def test_b7_a_secret_that_an_older_version_left_in_a_trace_is_not_exported
     assert folder is not None
     path = trace_path(folder, "s1")
     path.write_text(path.read_text().replace('"qass"', '"pass"'))
-    await export_diagnostic(store, "s1", tmp_path / "d.jsonl")
+    await with_log(store, "s1", lambda log: write_diagnostic(load_source(log, store.url), tmp_path / "d.jsonl"))
     await store.close()
 
     lines = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]

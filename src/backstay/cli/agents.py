@@ -5,8 +5,7 @@ import msgspec
 
 from backstay.cli import output
 from backstay.cli.options import StoreLocation, as_json, trust, with_location
-from backstay.cli.skills import MAX_DESCRIPTION, find_extensions, print_problems
-from backstay.logic.text import show_invisible
+from backstay.cli.skills import MAX_DESCRIPTION, find_extensions, print_definition, print_problems
 from backstay.skills.agents import AgentDefinition
 from backstay.skills.scan import find_named
 
@@ -36,8 +35,8 @@ def list_agents(location: StoreLocation, trust: bool, as_json: bool) -> int:
     if as_json:
         output.print_json(
             {
-                "agents": [_object(each) for each in found.agents],
-                "shadowed": [_object(each) for each in hidden],
+                "agents": [msgspec.structs.asdict(each) for each in found.agents],
+                "shadowed": [msgspec.structs.asdict(each) for each in hidden],
                 "problems": found.problems,
             }
         )
@@ -59,22 +58,12 @@ def show(location: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
     backstay agents show Explore --json
     """
     agent = find_named(name, find_extensions(location, trust=trust).agents, "agent", "backstay agents list")
-    content = _object(agent)
+    content = msgspec.structs.asdict(agent)
     if as_json:
         output.print_json(content)
         return 0
-    text = content.pop("system_prompt")
-    for key, value in content.items():
-        if value not in ("", None, [], ()):
-            words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-            output.print_line(f"{key}: {output.escape_line(words)}")
-    output.print_line("")
-    output.print_line(show_invisible(str(text)))
+    print_definition(content, str(content.pop("system_prompt")))
     return 0
-
-
-def _object(agent: AgentDefinition) -> dict[str, object]:
-    return msgspec.structs.asdict(agent)
 
 
 def _row(agent: AgentDefinition) -> tuple[str, ...]:

@@ -179,17 +179,17 @@ def _check_pages(path: Path) -> Finding:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             database.set_progress_handler(lambda: time.monotonic() > end, 10_000)
-            said = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+            result = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.OperationalError as exc:
         if "interrupted" in str(exc):
             return Finding(f"too large to look through in {_CHECK_S:g} s; `backstay sessions verify` does it", "note")
         return Finding(f"{str(path)!r} cannot be read: {exc}", "attention", "Is it in use by another kind of program?")
     except sqlite3.DatabaseError as exc:
-        said = str(exc)
-    if said == "ok":
+        result = str(exc)
+    if result == "ok":
         return Finding("its pages fit together")
     return Finding(
-        f"damaged: {said}", "attention", "Copy it away, then: backstay sessions verify, and backstay log repair ID"
+        f"damaged: {result}", "attention", "Copy it away, then: backstay sessions verify, and backstay log repair ID"
     )
 
 

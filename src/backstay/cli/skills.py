@@ -1,5 +1,6 @@
 """`backstay skills`: list and show skills and commands of your own, and check one against the standard."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -85,11 +86,7 @@ def show(location: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
     if as_json:
         output.print_json({**_object(skill), "body": body})
         return 0
-    for key, value in _object(skill).items():
-        if value not in ("", None, [], ()):
-            output.print_line(f"{key}: {output.escape_line(_words(value))}")
-    output.print_line("")
-    output.print_line(show_invisible(body.rstrip("\n")))
+    print_definition(_object(skill), body.rstrip("\n"))
     return 0
 
 
@@ -118,14 +115,23 @@ def find_extensions(location: StoreLocation, *, trust: bool) -> Found:
     """Find the skills, commands and agents of a folder. With broken settings, nothing of the workspace is trusted."""
     cwd = location.folder.absolute()
     try:
-        around = discover_here(read_layers(cwd, trust=True if trust else None))
+        discovery = discover_here(read_layers(cwd, trust=True if trust else None))
     except UserError as exc:
         output.warn(str(exc))
         return scan_now(sources_of(ProjectPaths.of(cwd), trusted=trust))
-    held = (f"The plugin {name!r} of this workspace waits for trust." for name in around.plugins.held_back)
-    for words in (*around.plugins.problems, *held):
+    held = (f"The plugin {name!r} of this workspace waits for trust." for name in discovery.plugins.held_back)
+    for words in (*discovery.plugins.problems, *held):
         output.warn(output.escape_line(words))
-    return around.found
+    return discovery.found
+
+
+def print_definition(fields: Mapping[str, object], text: str) -> None:
+    """Print the fields of a definition that are not empty, and its text."""
+    for key, value in fields.items():
+        if value not in ("", None, [], ()):
+            words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            output.print_line(f"{key}: {output.escape_line(words)}")
+    output.print_line(f"\n{show_invisible(text)}")
 
 
 def print_problems(problems: tuple[SkillProblem, ...]) -> None:
@@ -147,7 +153,3 @@ def _row(skill: Skill) -> tuple[str, ...]:
     where = skill.source if skill.trusted else f"{skill.source} (not trusted)"
     text = " ".join(skill.description.split())
     return skill.name, skill.kind, where, ", ".join(who) or "nobody", text[:MAX_DESCRIPTION]
-
-
-def _words(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -10,12 +10,11 @@ from typing import Final
 
 import msgspec
 
-from backstay.catalog.load import PagedLog, with_log
+from backstay.catalog.load import PagedLog
 from backstay.export.diagnostic.lines import DiagnosticSource, lines_of
 from backstay.export.diagnostic.messages import Fields, MessageHistory
 from backstay.export.diagnostic.payloads import Payloads, join
 from backstay.logic.secrets.redact import PLAIN, Redactor
-from backstay.ports import EventStore
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.requests import HISTORIES
 from backstay.stores.trace.trace import read_trace
@@ -44,13 +43,8 @@ def load_source(log: PagedLog, url: str) -> DiagnosticSource:
     return DiagnosticSource(session=log.session, records=log, trace=trace, text=text)
 
 
-async def export_diagnostic(store: EventStore, session: str, target: Path, *, redactor: Redactor = PLAIN) -> int:
-    """Write the diagnostic log of `session` to `target` and its payloads beside it; return the number of lines."""
-    return await with_log(store, session, lambda log: write_diagnostic(load_source(log, store.url), target, redactor))
-
-
 def write_diagnostic(source: DiagnosticSource, target: Path, redactor: Redactor = PLAIN) -> int:
-    """Write a diagnostic log in a thread that has the log open; return the number of lines. Leave `target` as it was on failure."""
+    """Write a diagnostic log to `target` and its payloads beside it; return the number of lines. On failure `target` stays as it was."""
     lines, count = json_lines(source, Payloads(target.parent, source.session), redactor=redactor), 0
 
     def count_lines() -> Iterator[bytes]:
