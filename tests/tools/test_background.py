@@ -14,8 +14,7 @@ import pytest
 from backstay.ports import Tool, ToolOutput
 from backstay.system.machine import boot_id
 from backstay.tools.shell.background import RUNNING, BackgroundShells, EndedCommand, _Shell
-from backstay.tools.shell.bash import LINGER_S
-from backstay.tools.shell.process_start import start
+from backstay.tools.shell.bash import LINGER_S, start
 from backstay.tools.shell.processes import read_process, start_time
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.events import ProcessStarted

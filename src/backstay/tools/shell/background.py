@@ -20,8 +20,15 @@ from backstay.tools.define import tool
 from backstay.tools.files.target import Refused
 from backstay.tools.output import BoundedText, Keep, LineBuffer, TextDecoder, show_in_part
 from backstay.tools.ripgrep import select_lines
-from backstay.tools.shell.bash import LINGER_S, make_bash
-from backstay.tools.shell.process_start import PIPE_HOLDS, StartedCommand, describe_ending, note_start, start
+from backstay.tools.shell.bash import (
+    LINGER_S,
+    PIPE_HOLDS,
+    StartedCommand,
+    describe_ending,
+    make_bash,
+    note_start,
+    start,
+)
 from backstay.tools.shell.processes import KILL_S, end_group, end_run, has_ended, open_pidfd
 from backstay.tools.shell.spool import Spool
 from backstay.vocab.env_keys import BUILT_IN, Keys
