@@ -9,8 +9,8 @@ from backstay.commands.registry import (
     CommandResult,
     Commands,
     CommandSpec,
-    Fixed,
-    Looked,
+    DynamicSource,
+    FixedSource,
 )
 from backstay.vocab.errors import UserError
 
@@ -26,7 +26,7 @@ def make(name: str, **given: object) -> Command:
 @pytest.mark.contract("RB-82")
 def test_sources_are_put_together_and_the_first_of_a_name_is_meant() -> None:
     first, second = make("deploy", origin="a"), make("deploy", origin="b")
-    commands = Commands(Fixed("one", (first, make("diff"))), Fixed("two", (second, make("test"))))
+    commands = Commands(FixedSource("one", (first, make("diff"))), FixedSource("two", (second, make("test"))))
 
     assert [spec.name for spec in commands.specs()] == ["deploy", "diff", "test"]
     assert commands.find("deploy") is first
@@ -35,7 +35,9 @@ def test_sources_are_put_together_and_the_first_of_a_name_is_meant() -> None:
 
 @pytest.mark.contract("RB-82")
 def test_names_are_filtered_and_completed_with_their_subcommands() -> None:
-    commands = Commands(Fixed("x", (make("memory", subcommands=("list", "show", "add")), make("mode"), make("help"))))
+    commands = Commands(
+        FixedSource("x", (make("memory", subcommands=("list", "show", "add")), make("mode"), make("help")))
+    )
 
     assert [spec.name for spec in commands.specs(prefix="m")] == ["memory", "mode"]
     assert commands.complete("mo") == ("mode",)
@@ -46,7 +48,7 @@ def test_names_are_filtered_and_completed_with_their_subcommands() -> None:
 
 @pytest.mark.contract("RB-82")
 def test_a_command_of_a_plugin_may_be_named_without_it_while_that_is_clear() -> None:
-    commands = Commands(Fixed("x", (make("a:review"), make("a:ship"), make("b:ship"))))
+    commands = Commands(FixedSource("x", (make("a:review"), make("a:ship"), make("b:ship"))))
 
     assert commands.find("a:review") is commands.find("review")
     assert commands.find("ship") is None
@@ -56,7 +58,7 @@ def test_a_command_of_a_plugin_may_be_named_without_it_while_that_is_clear() -> 
 @pytest.mark.contract("RB-81")
 def test_a_module_brings_its_commands_and_says_what_it_needs() -> None:
     commands = Commands(offers=frozenset(("agent-runtime",)))
-    source = Looked("later", lambda: (make("fan-out"),))
+    source = DynamicSource("later", lambda: (make("fan-out"),))
 
     commands.add_module(
         CommandModule(
@@ -71,7 +73,7 @@ def test_a_module_brings_its_commands_and_says_what_it_needs() -> None:
 
 def test_a_source_that_is_asked_each_time_may_change_its_mind() -> None:
     there = [make("one")]
-    commands = Commands(Looked("x", lambda: tuple(there)))
+    commands = Commands(DynamicSource("x", lambda: tuple(there)))
 
     there.append(make("two"))
 
@@ -79,7 +81,7 @@ def test_a_source_that_is_asked_each_time_may_change_its_mind() -> None:
 
 
 def test_what_no_menu_shows_is_not_listed_and_can_be_found() -> None:
-    commands = Commands(Fixed("x", (make("quiet", user_invocable=False),)))
+    commands = Commands(FixedSource("x", (make("quiet", user_invocable=False),)))
 
     assert commands.specs() == ()
     assert [spec.name for spec in commands.specs(hidden=True)] == ["quiet"]

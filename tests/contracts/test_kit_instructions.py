@@ -189,8 +189,8 @@ async def test_a_new_skill_is_listed_from_the_next_turn_on_and_one_that_nobody_t
         await session.run("c")
         assert await whys(session) == ["start", "changed"]
         assert {"tidy", "scrub"} <= {spec.name for spec in session.list_commands()}
-        assert session.kit is not None
-        assert any("sly/SKILL.md:1: It was not looked at" in note for note in session.kit.notes)
+        assert session.project is not None
+        assert any("sly/SKILL.md:1: It was not looked at" in note for note in session.project.notes)
     assert [("About scrub." in each.instructions) for each in model.heard] == [False, True, True]
     assert "About sly." not in model.heard[-1].instructions
 
@@ -204,8 +204,8 @@ async def test_a_note_does_not_bring_what_a_rule_denies_to_read(repository: Repo
     model = Listener("One.")
     async with repository.open(model=model, rules=[Rule.parse("deny", "Read(secret/**)")]) as session:
         await session.run("a")
-        assert session.kit is not None
-        notes = session.kit.notes
+        assert session.project is not None
+        notes = session.project.notes
 
     (request,) = model.heard
     assert "Run make test." in request.instructions

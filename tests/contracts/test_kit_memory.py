@@ -104,8 +104,8 @@ async def test_rb_w14_a_proposal_of_the_model_asks_nobody_waits_and_reaches_no_i
         await session.run("Remember it.")
         (judged,) = named(await session.events(), CallJudged)
         await session.run("Hello.")
-        assert session.kit is not None
-        told = session.kit.instructions.text
+        assert session.project is not None
+        told = session.project.instructions.text
         waiting = await session.command("memory", "pending")
     assert (judged.decision, judged.reason) == ("allow", "tool")
     assert "The boat is red." not in told

@@ -209,7 +209,7 @@ async def test_a_note_that_a_rule_denies_is_not_shown_and_the_person_is_told(rep
     rules = [Rule.parse("deny", "Read(packages/api/AGENTS.md)")]
     async with repository.open(*turns("packages/api/src/routes.py"), rules=rules) as session:
         (found,) = await told(session, "a")
-        kit = session.kit
+        kit = session.project
 
     assert "ROUTES" in found
     assert "frozen" not in found

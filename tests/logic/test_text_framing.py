@@ -90,7 +90,7 @@ class Reads:
     async def judge(self, inclusion: Inclusion) -> Judged:
         return Judged(decision="allow")
 
-    async def bring(self, inclusion: Inclusion) -> str:
+    async def fetch(self, inclusion: Inclusion) -> str:
         return self._text
 
 

@@ -17,7 +17,7 @@ from backstay.session.extensions import (
     ExtensionContext,
     Extensions,
     SlotRefused,
-    Started,
+    StartedExtensions,
     find_extensions,
 )
 from backstay.stores.open import open_store
@@ -87,7 +87,7 @@ async def test_extensions_are_checked_and_activated_in_order_and_let_go_of_in_re
 
     started = await running.start([last, first, plain], {}, HERE)
 
-    assert started == Started(active=("first", "plain", "last"))
+    assert started == StartedExtensions(active=("first", "plain", "last"))
     assert await running.stop() == ()
     assert await running.stop() == ()
     assert says == [
@@ -210,7 +210,7 @@ async def test_cancelling_the_opening_is_not_mistaken_for_a_failure() -> None:
 # --- over a real store -----------------------------------------------------------------------------------------------------------------
 
 
-async def resumed(store: SqliteStore, session: str, *extensions: object) -> tuple[Extensions, Started]:
+async def resumed(store: SqliteStore, session: str, *extensions: object) -> tuple[Extensions, StartedExtensions]:
     """What a resume does: the slots of the log go to the extensions."""
     state = (await load(store, session)).state
     running = Extensions()

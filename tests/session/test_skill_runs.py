@@ -216,4 +216,4 @@ async def test_a_skill_without_its_agent_says_so_and_nothing_is_written(reposito
         assert (result.success, "nobody" in result.message) == (False, True)
         assert await kinds(session, ChildStarted) == []
         with pytest.raises(UserError, match="nobody"):
-            await session.fork_skill(session.kit.found.skill("inspect"), "Look.", "")  # type: ignore[union-attr]  # it has one
+            await session.fork_skill(session.project.found.skill("inspect"), "Look.", "")  # type: ignore[union-attr]  # it has one

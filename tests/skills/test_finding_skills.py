@@ -9,7 +9,7 @@ import pytest
 from backstay.config.locations import ProjectPaths
 from backstay.config.trust.inventory import survey
 from backstay.skills.locations import PluginFolders, sources_of
-from backstay.skills.render import Surroundings, read_body, render
+from backstay.skills.render import SkillContext, read_body, render
 from backstay.skills.scan import MOST_ENTRIES, scan
 from backstay.vocab.errors import UserError
 from tests.skills.ground import Ground, page, skill, write
@@ -295,8 +295,8 @@ async def test_an_untrusted_skill_that_would_run_a_command_is_not_invoked(ground
     found = ground.scan(trusted=False)
 
     with pytest.raises(UserError, match="not trusted"):
-        await render(found.skill("x"), "", Surroundings(session_id="s", project_dir="/p"))
-    rendered = await render(found.skill("y"), "", Surroundings(session_id="s", project_dir="/p"))
+        await render(found.skill("x"), "", SkillContext(session_id="s", project_dir="/p"))
+    rendered = await render(found.skill("y"), "", SkillContext(session_id="s", project_dir="/p"))
 
     assert rendered.inclusions == ()
     assert "".join(map(str, rendered.pieces)).strip() == "See @/etc/passwd."

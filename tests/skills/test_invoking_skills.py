@@ -12,7 +12,7 @@ from backstay.skills.render import (
     InvocationAborted,
     Judged,
     Rendered,
-    Surroundings,
+    SkillContext,
     compose,
     expand,
     frame_skill,
@@ -23,7 +23,7 @@ from backstay.vocab.errors import UserError
 from tests.skills.ground import Ground
 from tests.skills.ground import skill as write_skill
 
-HERE = Surroundings(session_id="s-1", project_dir="/work/project", effort="low")
+HERE = SkillContext(session_id="s-1", project_dir="/work/project", effort="low")
 
 
 def skill(**keys: object) -> Skill:

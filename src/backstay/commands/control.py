@@ -24,7 +24,7 @@ async def mode(call: CommandCall) -> CommandResult:
         await session.set_permission_mode(wanted)  # type: ignore[arg-type]
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
-    await call.kit.refresh("changed")
+    await call.project.refresh("changed")
     return CommandResult(message=f"Calls are judged in the mode {wanted} from now on.", data={"mode": wanted})
 
 
@@ -46,11 +46,11 @@ async def language(call: CommandCall) -> CommandResult:
     """Show or set the language of the answers, for this session."""
     wanted = call.args.strip()
     if not wanted:
-        now = call.kit.language
+        now = call.project.language
         return CommandResult(
             message=f"The language is {now}." if now else "No language is set.", data={"language": now}
         )
-    await call.kit.speak(wanted)
+    await call.project.set_language(wanted)
     return CommandResult(message=f"The answers are to be in {wanted}.", data={"language": wanted})
 
 
@@ -91,7 +91,7 @@ async def context(call: CommandCall) -> CommandResult:
     state = call.session.context_state
     parts = [
         f"  {part.name:<22}{part.size:>8,} bytes{'  (cut)' if part.cut else ''}  {', '.join(part.sources)}".rstrip()
-        for part in call.kit.instructions.parts
+        for part in call.project.instructions.parts
     ]
     exact = "" if state.exact else ", estimated"
     head = f"{state.used:,} of {state.max:,} tokens ({state.percentage:.1f} %{exact})"

@@ -15,7 +15,7 @@ from backstay.vocab.events import ChildStarted, SkillRun, TurnStarted
 async def help_(call: CommandCall) -> CommandResult:
     """List the commands, or explain one."""
     wanted = call.args.strip().lstrip("/")
-    specs = [spec for spec in call.kit.commands.specs() if not wanted or spec.name == wanted]
+    specs = [spec for spec in call.project.commands.specs() if not wanted or spec.name == wanted]
     if not specs:
         return CommandResult(message=f"There is no command /{wanted}. /help lists them.", success=False)
     lines = [_help_line(f"/{spec.name} {spec.argument_hint}".rstrip(), spec.description) for spec in specs]

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 @command("skills", safety="reads")
 async def skills(call: CommandCall) -> CommandResult:
     """List the skills. Each is a command of its own."""
-    found = [(each.name, each.description) for each in call.kit.found.skills if each.user_invocable]
+    found = [(each.name, each.description) for each in call.project.found.skills if each.user_invocable]
     return _listing("skills", found, "There are no skills. A skill is a folder with SKILL.md in .backstay/skills.")
 
 
 @command("agents", safety="reads")
 async def agents(call: CommandCall) -> CommandResult:
     """List the agents that are defined."""
-    return _listing("agents", [(each.name, each.description) for each in call.kit.found.agents], "There are no agents.")
+    return _listing(
+        "agents", [(each.name, each.description) for each in call.project.found.agents], "There are no agents."
+    )
 
 
 @command("hooks", safety="reads")
@@ -43,16 +45,16 @@ async def mcp(call: CommandCall) -> CommandResult:
         return usage(call, "[approve SERVER]")
     if words:
         return await _approve(call, words[1])
-    found = [(name, _standing(status)) for name, status in call.kit.server_status().items()]
+    found = [(name, _standing(status)) for name, status in call.project.server_status().items()]
     return _listing("servers", found, "There are no MCP servers.")
 
 
 async def _approve(call: CommandCall, server: str) -> CommandResult:
-    if call.kit.servers is None:
+    if call.project.servers is None:
         return CommandResult(message="There are no MCP servers.", success=False)
     try:
         require_person("approve what a server offers")
-        held = await call.kit.servers.approve(server)
+        held = await call.project.servers.approve(server)
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
     names = ", ".join(held) or "nothing was held back"
@@ -70,7 +72,7 @@ def _standing(status: "ServerStatus") -> str:
 @command("plugins", safety="reads")
 async def plugins(call: CommandCall) -> CommandResult:
     """List the plugins that are on."""
-    found = [(f"{each.name} {each.version}".strip(), each.manifest.description) for each in call.kit.plugins]
+    found = [(f"{each.name} {each.version}".strip(), each.manifest.description) for each in call.project.plugins]
     return _listing("plugins", found, "No plugin is on. `backstay plugins search` finds some.")
 
 
@@ -83,7 +85,7 @@ async def plugins(call: CommandCall) -> CommandResult:
 )
 async def memory(call: CommandCall) -> CommandResult:
     """Show or change what is remembered about this project. What a model adds waits for a person."""
-    if call.kit.memory is None:
+    if call.project.memory is None:
         return CommandResult(
             message="This session has no memory: it has no project, or memory is switched off.", success=False
         )
@@ -92,7 +94,7 @@ async def memory(call: CommandCall) -> CommandResult:
 
     session = call.session
     used = find_used(await session.events())
-    answer = await call.kit.remember(memory_command, call.args, call.by, mode=session.permission_mode, used=used)
+    answer = await call.project.remember(memory_command, call.args, call.by, mode=session.permission_mode, used=used)
     await session.note(*(Draft(event=event, by=call.by) for event in answer.events))
     data: dict[str, object] = msgspec.to_builtins(answer.data)
     return CommandResult(message=answer.message, success=answer.success, data=data)
@@ -120,7 +122,7 @@ async def export(call: CommandCall) -> CommandResult:
 @command("background", hint="[list]", subcommands=("list",), safety="reads")
 async def background(call: CommandCall) -> CommandResult:
     """List what runs in the background."""
-    return _listing("tasks", call.kit.background(), "Nothing runs in the background.")
+    return _listing("tasks", call.project.background(), "Nothing runs in the background.")
 
 
 def _listing(kind: str, rows: Iterable[tuple[str, str]], none: str) -> CommandResult:

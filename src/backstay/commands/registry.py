@@ -58,7 +58,7 @@ class CommandCall(Struct, frozen=True, kw_only=True):
     """One use of a command."""
 
     session: "Session"
-    kit: "ProjectContext"
+    project: "ProjectContext"
     name: str
     args: str = ""
     by: By = "user"
@@ -132,7 +132,7 @@ def usage(call: CommandCall, hint: str) -> CommandResult:
     return CommandResult(message=f"Usage: /{call.name} {hint}", success=False)
 
 
-class Fixed(Struct, frozen=True):
+class FixedSource(Struct, frozen=True):
     """A source whose commands never change."""
 
     name: str
@@ -143,7 +143,7 @@ class Fixed(Struct, frozen=True):
         return self.given
 
 
-class Looked(Struct, frozen=True):
+class DynamicSource(Struct, frozen=True):
     """A source that is asked each time."""
 
     name: str
@@ -170,7 +170,7 @@ class Commands:
             )
         self._sources += module.sources
         if module.commands:
-            self._sources.append(Fixed(module.name, module.commands))
+            self._sources.append(FixedSource(module.name, module.commands))
 
     def find(self, name: str) -> Command | None:
         """The command called `name`. A plugin's may be named without its plugin where no other has the name."""

@@ -115,17 +115,18 @@ async def describe_session(session: Session, options: Options) -> SessionSummary
         mode=options.permission_mode or session.permission_mode,
         seq=session.seq,
     )
-    kit = session.kit
-    if kit is None:
+    project = session.project
+    if project is None:
         return summary
     return replace(
         summary,
         commands=tuple(spec.name for spec in session.list_commands()),
-        skills=tuple(each.name for each in kit.found.skills),
-        agents=tuple(each.name for each in kit.found.usable_agents),
-        plugins=tuple((each.name, str(each.folder)) for each in kit.plugins),
+        skills=tuple(each.name for each in project.found.skills),
+        agents=tuple(each.name for each in project.found.usable_agents),
+        plugins=tuple((each.name, str(each.folder)) for each in project.plugins),
         servers=tuple(
-            (name, status.state, str(status.server.get("scope", ""))) for name, status in kit.server_status().items()
+            (name, status.state, str(status.server.get("scope", "")))
+            for name, status in project.server_status().items()
         ),
     )
 
@@ -425,7 +426,7 @@ class HeadlessRun:
 
     def _warn_of_notes(self) -> None:
         """Tell the person once what is wrong with files of the project."""
-        notes = self._session.kit.notes if self._session.kit is not None else ()
+        notes = self._session.project.notes if self._session.project is not None else ()
         news = [words for words in notes if words not in self._notes_told]
         self._notes_told += news
         for words in first_notes(news, trusted=self._job.options.trust is not False):

@@ -139,9 +139,9 @@ async def _prepare(session: Session, prompt: Prompt, input_id: str | None) -> Pr
 
 
 async def _add_mentions(session: Session, prepared: PreparedInput, typed: str) -> PreparedInput:
-    if session.kit is None:
+    if session.project is None:
         return prepared
-    found = await read_mentions(session.kit, typed)
+    found = await read_mentions(session.project, typed)
     if not found.block:
         return replace(prepared, notes=found.notes)
     prompt = prepared.prompt
@@ -190,7 +190,7 @@ async def _repeat(session: Session, prompt: Prompt, typed: str, before: InputRec
 
 def is_local_command(session: Session, text: str) -> bool:
     """Return whether a line is a command that sends nothing to the model of this session."""
-    found = session.kit.commands.find(_split(text)[0]) if session.kit is not None else None
+    found = session.project.commands.find(_split(text)[0]) if session.project is not None else None
     return is_command(text) and found is not None and found.execute is not None
 
 
@@ -223,7 +223,7 @@ def _split(text: str) -> tuple[str, str]:
 
 def _unknown(session: Session, name: str) -> str:
     as_prompt = "To say it to the model, put a blank before the slash."
-    if session.kit is None:
+    if session.project is None:
         return f"There is no command /{name}: this session looks at nothing around it, and so has none. {as_prompt}"
     every = [spec.name for spec in session.list_commands()]
     near = [each for each in every if name and each.startswith(name)]

@@ -46,14 +46,14 @@ from backstay.session.model_pool import Models
 from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, ResolvedOptions, takes_options
 from backstay.session.performers import PERFORMERS
-from backstay.session.project.commands import CommandTool, SkillTool, kit_tools, modules_of
-from backstay.session.project.context import ProjectContext, find_kit, forking, with_kit
-from backstay.session.reload_settings import Relisten, Reloading
+from backstay.session.project.commands import CommandTool, SkillTool, command_modules, project_tools
+from backstay.session.project.context import ProjectContext, find_project, forking_skills, with_project
+from backstay.session.reload_settings import RebuildDispatch, Reloading
 from backstay.session.session import Fork, Session
 from backstay.session.skill_runs import SubagentPlans
 from backstay.session.subagents import agent_runner, child_opener
 from backstay.session.toolbox import StoredOutputs, Toolbox
-from backstay.session.workspace import SessionSandbox, call_site_of, check_sandbox, looks
+from backstay.session.workspace import SessionSandbox, call_site_of, check_sandbox, path_resolver
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace, NoTrace
 from backstay.tools.output import BoundedTool
@@ -108,10 +108,10 @@ class _Block:
             stack.push_async_callback(_run_shielded, store.release, prepared.lease)
             facts = await model_facts(options, prepared.model, prepared.state, find)
             walled = "" if options.only_tools else await check_sandbox(options, prepared.scope)
-            living = ExtensionHost()
-            stack.push_async_callback(_run_shielded, living.stop)
-            await living.start(options, prepared)
-            built = await _build(_Opening(options, store, trace, prepared, living, stack), find, facts)
+            host = ExtensionHost()
+            stack.push_async_callback(_run_shielded, host.stop)
+            await host.start(options, prepared)
+            built = await _build(_Opening(options, store, trace, prepared, host, stack), find, facts)
             built.reloads(given, options)
             runner = built.runner
             tasks = runner.services.tasks
@@ -121,20 +121,20 @@ class _Block:
             session = Session(
                 runner,
                 tasks,
-                report=living.complete_report(prepared.report),
+                report=host.complete_report(prepared.report),
                 fork=fork,
                 opened=prepared.announced,
                 variables=prepared.variables,
                 warnings=tuple(
-                    filter(None, (*prepared.warnings, walled, *living.warnings(resumed=prepared.report is not None)))
+                    filter(None, (*prepared.warnings, walled, *host.warnings(resumed=prepared.report is not None)))
                 ),
-                kit=built.kit,
-                forks=built.forks,
+                project=built.project,
+                plans=built.plans,
             )
             built.belongs_to(session)
-            session.on_close(built.hands.aclose)
+            session.on_close(built.toolbox.aclose)
             snapshots = load.Snapshots(runner.services, prepared.covered)
-            tasks.start_soon(living.follow_session, session, snapshots)
+            tasks.start_soon(host.follow_session, session, snapshots)
             stack.push_async_callback(_run_shielded, _leave, session, runner, tasks, snapshots)
             self._stack = stack.pop_all()
             return session
@@ -191,7 +191,7 @@ class _Opening(Struct, frozen=True):
     store: EventStore
     trace: Trace
     prepared: Prepared
-    living: ExtensionHost
+    host: ExtensionHost
     stack: AsyncExitStack
 
 
@@ -199,35 +199,35 @@ class _Built(Struct, frozen=True):
     """A session's loop and what belongs to it."""
 
     runner: Runner
-    kit: ProjectContext | None
-    forks: SubagentPlans
+    project: ProjectContext | None
+    plans: SubagentPlans
     toolset: Toolset
-    hands: Toolbox
-    own_hooks: Sequence[HookSpec]
-    rebuild_dispatch: Relisten
+    toolbox: Toolbox
+    caller_hooks: Sequence[HookSpec]
+    rebuild_dispatch: RebuildDispatch
 
     def bound(self, options: ResolvedOptions, known: str, *, resumed: bool) -> "_Built":
         """Let the kit work for the loop. `known` are the instructions that the log has."""
-        if self.kit is None:
+        if self.project is None:
             return self
-        self.kit.bind(self.runner, (*modules_of(self.kit), *options.modules))
-        told = self.kit.instructions
+        self.project.bind(self.runner, (*command_modules(self.project), *options.modules))
+        told = self.project.instructions
         if self.runner.services.mask.name_of(told.sha256) != known:
             self.runner.piggybacked = (Draft(event=told.event("resumed" if resumed else "start")),)
         return self
 
     def reloads(self, given: Options, options: ResolvedOptions) -> None:
         """Have settings read again that change while the session is open, unless whoever opened it gave their own."""
-        if self.kit is not None and not isinstance(given.settings, Settings):
-            self.kit.reload = Reloading(
+        if self.project is not None and not isinstance(given.settings, Settings):
+            self.project.reload = Reloading(
                 given,
                 options,
-                self.kit,
+                self.project,
                 self.runner,
-                self.hands,
-                self.own_hooks,
+                self.toolbox,
+                self.caller_hooks,
                 self.rebuild_dispatch,
-                self.kit.add_note,
+                self.project.add_note,
             )
 
     def belongs_to(self, session: Session) -> None:
@@ -245,37 +245,37 @@ async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     trusted = options.trust is not False
     call_site = call_site_of(prepared.state.meta.cwd, prepared.scope, options.folders, trusted=trusted, running=running)
     outputs = StoredOutputs(opening.store, inbox, prepared.state)
-    kit = await find_kit(options, prepared, facts, call_site, outputs, stack)
-    options = with_kit(options, kit)
+    project = await find_project(options, prepared, facts, call_site, outputs, stack)
+    options = with_project(options, project)
     asked_for = options.resolved.inventory is None or bool(options.resolved.inventory.claims)
-    hands = Toolbox(
+    toolbox = Toolbox(
         call_site, options.rules, outputs, options.resolved.environment, options.resolved.keys, asked_for=asked_for
     )
-    stack.push_async_callback(_run_shielded, hands.aclose)
-    toolset = _toolset(options, prepared.model, hands, kit)
+    stack.push_async_callback(_run_shielded, toolbox.aclose)
+    toolset = _toolset(options, prepared.model, toolbox, project)
     mask = Mask(options.resolved.keys.values(os.environ), secret_values(os.environ))
     instructions = mask.mask_instructions(
-        kit.instructions.text if kit is not None else _instructions(options, prepared)
+        project.instructions.text if project is not None else _instructions(options, prepared)
     )
     schemas = msgspec.json.encode(toolset.specs())
-    own_hooks, functions = register_hooks(options.hooks)
+    caller_hooks, functions = register_hooks(options.hooks)
     policy = replace_fields(
         make_policy(options, toolset.specs(), instructions, schemas, facts),
-        hooks=(*options.resolved.hooks, *own_hooks),
+        hooks=(*options.resolved.hooks, *caller_hooks),
         call_site=call_site,
         rule_matches=functools.partial(rule_about, call_site=call_site),
-        forks=forking(kit),
+        forks=forking_skills(project),
         mode_after_turn=prepared.mode_after_turn,
     )
     in_force = InForce(
         policy=policy,
         instructions=instructions,
-        resolve_paths=looks(toolset, call_site, options.rules),
+        resolve_paths=path_resolver(toolset, call_site, options.rules),
         opening=prepared.opening.mask_with(mask.mask_drafts),
     )
-    forks = SubagentPlans(prepared.state, kit)
-    core = await _services(opening, options, find, toolset, call_site, inbox, mask, kit, in_force, forks)
-    rebuild_dispatch = functools.partial(_hook_dispatch, functions=functions, hands=hands, services=core)
+    plans = SubagentPlans(prepared.state, project)
+    core = await _services(opening, options, find, toolset, call_site, inbox, mask, project, in_force, plans)
+    rebuild_dispatch = functools.partial(_hook_dispatch, functions=functions, toolbox=toolbox, services=core)
     in_force.dispatch_hooks = rebuild_dispatch(options, policy.hooks)
     runner = Runner(
         core,
@@ -285,9 +285,9 @@ async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
         policy_blobs={digest(content): content for content in (instructions.encode(), schemas)},
         patience_s=options.patience_s,
     )
-    if kit is not None:
-        kit.background = hands.running
-    built = _Built(runner, kit, forks, toolset, hands, own_hooks, rebuild_dispatch)
+    if project is not None:
+        project.background = toolbox.running
+    built = _Built(runner, project, plans, toolset, toolbox, caller_hooks, rebuild_dispatch)
     return built.bound(options, prepared.state.instructions, resumed=prepared.report is not None)
 
 
@@ -299,12 +299,12 @@ async def _services(
     call_site: CallSite,
     inbox: Inbox,
     mask: Mask,
-    kit: ProjectContext | None,
+    project: ProjectContext | None,
     in_force: InForce,
-    forks: SubagentPlans,
+    plans: SubagentPlans,
 ) -> Services:
     """Build the services of a session."""
-    prepared, living = opening.prepared, opening.living
+    prepared, host = opening.prepared, opening.host
     deltas = DeltaStream(prepared.session, prepared.state, mask, Bus(), opening.trace)
     walls = SessionSandbox(prepared.scope, call_site)
     opening.stack.callback(walls.close)
@@ -321,13 +321,13 @@ async def _services(
         deltas=deltas,
         mask=mask,
         asker=options.asker or options.prompt,
-        read_folder_notes=None if kit is None else kit.notes_finder(prepared.state),
+        read_folder_notes=None if project is None else project.folder_notes_reader(prepared.state),
         store_grants=None if options.bare else _grant_writer(prepared.state.meta.project, call_site.cwd),
         start_sandbox=walls,
-        open_child=child_opener(options, opening.store, forks, open_with),
+        open_child=child_opener(options, opening.store, plans, open_with),
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
-        save_extension_state=functools.partial(living.extension_state, prepared.state) if living.active else None,
-        stop_extensions=functools.partial(living.dispose, deltas.tap) if living.active else None,
+        save_extension_state=functools.partial(host.extension_state, prepared.state) if host.active else None,
+        stop_extensions=functools.partial(host.dispose, deltas.tap) if host.active else None,
         idle_timeout_s=options.idle_timeout_s,
         tool_timeout_s=options.tool_timeout_s,
     )
@@ -340,7 +340,7 @@ def _hook_dispatch(
     specs: Sequence[HookSpec],
     *,
     functions: Mapping[str, PythonFunction],
-    hands: Toolbox,
+    toolbox: Toolbox,
     services: Services,
 ) -> DispatchHooks | None:
     """Who hears hooks; nobody when there are none."""
@@ -350,12 +350,12 @@ def _hook_dispatch(
         specs=specs,
         functions=functions,
         project=services.state.meta.project,
-        environment=hands.programs,
-        keys=hands.keys,
+        environment=toolbox.programs,
+        keys=toolbox.keys,
         survey=options.resolved.inventory,
         held=options.resolved.held_hooks,
         own=own_runs(options.resolved.layered.trust, services.cwd),
-        run_agent=agent_runner(options, hands, services, open_with),
+        run_agent=agent_runner(options, toolbox, services, open_with),
     ).dispatch
 
 
@@ -365,20 +365,24 @@ def _instructions(options: ResolvedOptions, prepared: Prepared) -> str:
     return replace_surrogates("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
 
 
-def _toolset(options: ResolvedOptions, model: str, hands: Toolbox, kit: ProjectContext | None) -> Toolset:
+def _toolset(options: ResolvedOptions, model: str, toolbox: Toolbox, project: ProjectContext | None) -> Toolset:
     profile = profile_of(model)
-    brought = () if kit is None else (*kit_tools(kit), *(kit.servers.tools if kit.servers is not None else ()))
-    own = () if options.only_tools else (*hands.tools(), *brought)
+    brought = (
+        ()
+        if project is None
+        else (*project_tools(project), *(project.servers.tools if project.servers is not None else ()))
+    )
+    own = () if options.only_tools else (*toolbox.tools(), *brought)
     fitting = (each for each in own if profile is None or each.spec.name in profile.tools)
-    found = Toolset.of(*fitting, *_bound_tools(options, hands))
+    found = Toolset.of(*fitting, *_bound_tools(options, toolbox))
     return found if options.tool_names is None else found.only(options.tool_names)
 
 
-def _bound_tools(options: ResolvedOptions, hands: Toolbox) -> Iterator[Tool]:
+def _bound_tools(options: ResolvedOptions, toolbox: Toolbox) -> Iterator[Tool]:
     """The tools that were given; those of our own keep within bounds by themselves."""
     for each in options.tools or ():
         limit = options.tool_output_chars
-        yield each if limit is None else BoundedTool(each, limit, hands.outputs.keep, readable=not options.only_tools)
+        yield each if limit is None else BoundedTool(each, limit, toolbox.outputs.keep, readable=not options.only_tools)
 
 
 def _grant_writer(project: str, cwd: str) -> StoreGrants:

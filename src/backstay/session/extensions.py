@@ -84,7 +84,7 @@ class SlotRefused(MachineMismatch):
     """An extension cannot use its state. It stops; the conversation goes on."""
 
 
-class Started(Struct, frozen=True, kw_only=True):
+class StartedExtensions(Struct, frozen=True, kw_only=True):
     """What came of starting the extensions."""
 
     active: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Started(Struct, frozen=True, kw_only=True):
     """To be written down: what was raised."""
 
 
-class _Held(Struct, frozen=True):
+class _ValidExtension(Struct, frozen=True):
     """An extension, and what it said of itself when it was looked at: it is not asked again."""
 
     extension: Extension
@@ -110,7 +110,7 @@ class Extensions:
 
     def __init__(self, *, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
-        self._active: list[_Held] = []
+        self._active: list[_ValidExtension] = []
         self._faults: list[FaultCaught] = []
 
     @property
@@ -120,7 +120,7 @@ class Extensions:
 
     async def start(
         self, extensions: Sequence[object], slots: Mapping[str, SlotWritten], context: ExtensionContext
-    ) -> Started:
+    ) -> StartedExtensions:
         """Check, restore and activate each in turn, those that others need first. Raises nothing but cancellation.
 
         `slots` are those of the session's state, by owner; others than those of extensions are not looked at.
@@ -141,7 +141,7 @@ class Extensions:
             if name not in given
         )
         faults, self._faults = tuple(self._faults), []
-        return Started(active=self.active, notes=tuple(notes), absent=(*missing, *notes), faults=faults)
+        return StartedExtensions(active=self.active, notes=tuple(notes), absent=(*missing, *notes), faults=faults)
 
     async def drafts(self, slots: Mapping[str, SlotWritten]) -> tuple[Draft, ...]:
         """What changed since `slots`, those of the log, were written, and what was raised meanwhile, for the next commit.
@@ -166,12 +166,12 @@ class Extensions:
                 notes += filter(None, (await self._end(each),))
         return tuple(notes)
 
-    async def _check(self, extensions: Sequence[object], notes: list[str]) -> list[_Held]:
-        found: dict[str, _Held] = {}
+    async def _check(self, extensions: Sequence[object], notes: list[str]) -> list[_ValidExtension]:
+        found: dict[str, _ValidExtension] = {}
         for each in extensions[:MOST]:
             label = f"the extension {type(each).__name__!r}"
 
-            async def check(given: object = each) -> _Held:
+            async def check(given: object = each) -> _ValidExtension:
                 return _validate(given)
 
             held = await run_guarded(label, check)
@@ -185,7 +185,7 @@ class Extensions:
             notes.append(f"only the first {MOST} of {len(extensions)} extensions are used")
         return list(found.values())
 
-    async def _begin(self, held: _Held, written: SlotWritten | None, context: ExtensionContext) -> str:
+    async def _begin(self, held: _ValidExtension, written: SlotWritten | None, context: ExtensionContext) -> str:
         """Restore and activate one; say what went wrong."""
         name, extension = held.name, held.extension
 
@@ -210,7 +210,7 @@ class Extensions:
                 await self._end(held)  # why that fails matters less than why it had to be
         return failed
 
-    async def _end(self, held: _Held) -> str:
+    async def _end(self, held: _ValidExtension) -> str:
         return await self._try(held.name, "deactivate", partial(_run_silently, held.extension.deactivate))
 
     async def _try(self, name: str, doing: str, work: Callable[[], Awaitable[str]]) -> str:
@@ -229,7 +229,7 @@ class Extensions:
         self._faults.append(FaultCaught(where=label, kind=answer.kind, message=words))
         return f"the extension {name!r} failed and is stopped ({doing}): {words}"
 
-    async def _slot(self, held: _Held) -> SlotWritten | None:
+    async def _slot(self, held: _ValidExtension) -> SlotWritten | None:
         async def ask() -> SlotWritten | None:
             content: object = held.extension.state()
             if content is None:
@@ -253,7 +253,7 @@ async def _run_silently(work: Callable[..., Awaitable[None]], *arguments: object
     return ""
 
 
-def _validate(given: object) -> _Held:
+def _validate(given: object) -> _ValidExtension:
     """`given` as an extension. Raise `UserError` with what it lacks."""
     if isinstance(given, type):
         raise UserError("it is a class; give an object of it")
@@ -263,13 +263,13 @@ def _validate(given: object) -> _Held:
     if not isinstance(needs, tuple | list | set | frozenset) or not all(isinstance(each, str) for each in needs):
         raise UserError(f"needs is {needs!r}; it has to be the names of extensions")
     name, version = check_name(str(given.name), "session extension"), str(given.version)
-    return _Held(given, name, check_version(version, name), frozenset(map(str, needs)))
+    return _ValidExtension(given, name, check_version(version, name), frozenset(map(str, needs)))
 
 
 _PARTS: Final = ("name", "version", "restore", "activate", "state", "deactivate")
 
 
-def _unmet_needs(held: _Held, active: set[str]) -> str:
+def _unmet_needs(held: _ValidExtension, active: set[str]) -> str:
     lacking = ", ".join(repr(each) for each in sorted(held.needs - active))
     return f"the extension {held.name!r} is not started: it needs {lacking}"
 
@@ -328,7 +328,7 @@ class ExtensionHost:
 
     def __init__(self) -> None:
         self._extensions = Extensions()
-        self._started = Started()
+        self._started = StartedExtensions()
 
     async def start(self, options: Options, prepared: Prepared) -> None:
         """Start what was given. Whatever is wrong with an extension, the session opens."""
@@ -380,8 +380,8 @@ class ExtensionHost:
             async for item in subscription:
                 if isinstance(item, Recorded) and isinstance(item.event, TurnCompleted):
                     await snapshots.rest()
-                elif isinstance(item, Recorded) and isinstance(item.event, Compacted) and session.kit is not None:
-                    await session.kit.renew()
+                elif isinstance(item, Recorded) and isinstance(item.event, Compacted) and session.project is not None:
+                    await session.project.rebuild()
         except IllegalTransition:  # it was closed between two looks
             return
         finally:

@@ -12,12 +12,12 @@ from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks
 from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options, ResolvedOptions
-from backstay.session.project.context import ProjectContext, with_kit
+from backstay.session.project.context import ProjectContext, with_project
 from backstay.session.toolbox import Toolbox
-from backstay.session.workspace import looks
+from backstay.session.workspace import path_resolver
 from backstay.vocab.errors import UserError
 
-Relisten = Callable[[ResolvedOptions, Sequence[HookSpec]], DispatchHooks | None]
+RebuildDispatch = Callable[[ResolvedOptions, Sequence[HookSpec]], DispatchHooks | None]
 
 
 class Reloading(Struct):
@@ -26,11 +26,11 @@ class Reloading(Struct):
     given: Options
     """As whoever opened the session said it, before any file was read."""
     now: ResolvedOptions
-    kit: ProjectContext
+    project: ProjectContext
     runner: Runner
-    hands: Toolbox
-    own_hooks: Sequence[HookSpec]
-    rebuild_dispatch: Relisten
+    toolbox: Toolbox
+    caller_hooks: Sequence[HookSpec]
+    rebuild_dispatch: RebuildDispatch
     tell: Callable[[str], None] = lambda words: None
 
     async def __call__(self) -> None:
@@ -48,15 +48,15 @@ class Reloading(Struct):
         for words in fresh.resolved.layered.warnings:
             if words not in layered.warnings:
                 self.tell(words)
-        self.kit.of_settings = fresh.resolved.layered.warnings
-        options = with_kit(fresh, self.kit)
+        self.project.settings_notes = fresh.resolved.layered.warnings
+        options = with_project(fresh, self.project)
         self._apply(options)
-        await self.kit.obey(options.rules)
+        await self.project.apply_read_denials(options.rules)
         await self._speak(layered.settings.language)
 
     def _apply(self, options: ResolvedOptions) -> None:
         runner, services = self.runner, self.runner.services
-        hooks = (*options.resolved.hooks, *self.own_hooks)
+        hooks = (*options.resolved.hooks, *self.caller_hooks)
         runner.policy = replace(
             runner.policy,
             rules=tuple(options.rules),
@@ -64,11 +64,11 @@ class Reloading(Struct):
             strictest_mode=options.resolved.strictest_mode,
             bypass_forbidden=options.resolved.bypass_forbidden,
         )
-        self.hands.rules = options.rules
-        runner.in_force.resolve_paths = looks(services.tools, runner.policy.call_site, options.rules)
+        self.toolbox.rules = options.rules
+        runner.in_force.resolve_paths = path_resolver(services.tools, runner.policy.call_site, options.rules)
         runner.in_force.dispatch_hooks = self.rebuild_dispatch(options, hooks)
 
     async def _speak(self, before: str) -> None:
         language = self.now.resolved.layered.settings.language
         if language != before:
-            await self.kit.speak(language)
+            await self.project.set_language(language)

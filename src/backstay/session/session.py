@@ -98,14 +98,14 @@ class Session(SessionView):
         fork: Fork,
         opened: tuple[Item, ...],
         variables: Mapping[str, str],
-        forks: SubagentPlans,
+        plans: SubagentPlans,
         warnings: tuple[str, ...] = (),
-        kit: ProjectContext | None = None,
+        project: ProjectContext | None = None,
     ) -> None:
-        super().__init__(runner, report=report, opened=opened, warnings=warnings, kit=kit)
+        super().__init__(runner, report=report, opened=opened, warnings=warnings, project=project)
         self._tasks = tasks
         self._fork = fork
-        self._forks = forks
+        self._plans = plans
         self._variables = variables
         self._inputs = 0
         self._arriving = 0
@@ -180,8 +180,8 @@ class Session(SessionView):
         inputs wait in the order in which they came, at most `queue_limit` of them; with `replaces`, this one takes the place of the
         one that waits last. What a model or a tool says meanwhile, in the turn before, is left out; its events are not.
         """
-        if self.kit is not None and not self.is_running:
-            await self.kit.keep_fresh()
+        if self.project is not None and not self.is_running:
+            await self.project.refresh_if_stale()
         event, blobs = self._make_input(prompt, delivery, input_id, display, raw)
         name = event.input
         known = self._services.state.results.inputs
@@ -283,24 +283,24 @@ class Session(SessionView):
 
     async def command(self, name: str, args: str = "", *, by: By = "user") -> CommandResult | None:
         """Run a command; None when there is none of that name. One that speaks to the model waits for the answer."""
-        kit = self.kit
-        return None if kit is None else await kit.commands.run(self._call(kit, name, args, by))
+        project = self.project
+        return None if project is None else await project.commands.run(self._call(project, name, args, by))
 
     async def interpret(self, text: str) -> Submission | CommandResult | None:
         """What a person means by a line that begins with a slash: something to say to the model, or a command's result.
 
         None when it names no command. Raise `UserError` when what it would say cannot be had.
         """
-        if self.kit is None or not text.startswith("/"):
+        if self.project is None or not text.startswith("/"):
             return None
         name, _, args = text[1:].partition(" ")
-        found = self.kit.commands.find(name)
+        found = self.project.commands.find(name)
         if found is None or not found.spec.user_invocable:
             return None
-        call = self._call(self.kit, found.spec.name, args, "user")
+        call = self._call(self.project, found.spec.name, args, "user")
         if found.expand is not None:
             return await found.expand(call)
-        return await self.kit.commands.run(call)
+        return await self.project.commands.run(call)
 
     async def note(self, *drafts: Draft) -> None:
         """Write events that change nothing else."""
@@ -313,7 +313,7 @@ class Session(SessionView):
         A turn that is asked for meanwhile begins afterwards. Cancelling this stops the skill; a process that dies leaves it to the next
         one, which finishes it. Raise `UserError` when the child could not finish, and `IllegalTransition` while a turn is going on.
         """
-        return await fork_skill(self._runner, self._forks, skill, prompt, display)
+        return await fork_skill(self._runner, self._plans, skill, prompt, display)
 
     # --- settings -----------------------------------------------------------------------------------------------------------------------
 
@@ -537,8 +537,8 @@ class Session(SessionView):
     async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, wakes: bool = True) -> None:
         await self._runner.deliver(*drafts, blobs=blobs, wakes=wakes)
 
-    def _call(self, kit: ProjectContext, name: str, args: str, by: By) -> CommandCall:
-        return CommandCall(session=self, kit=kit, name=name, args=args, by=by)
+    def _call(self, project: ProjectContext, name: str, args: str, by: By) -> CommandCall:
+        return CommandCall(session=self, project=project, name=name, args=args, by=by)
 
     def _next_input(self) -> str:
         self._inputs += 1

@@ -55,7 +55,7 @@ class SubagentPlans(Struct):
     """The plans of the children of one session: a skill's child gets the skill's text, another child the prompt of its call."""
 
     state: State
-    kit: "ProjectContext | None" = None
+    project: "ProjectContext | None" = None
     running: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a skill of a person runs: they run one at a time."""
     count: int = 0
@@ -69,20 +69,20 @@ class SubagentPlans(Struct):
         if (run := started.skill) is not None:
             return SubagentPlan(prompt=said or prompt, model=run.model, allowed=run.allowed, denied=run.denied)
         call = next((each for each in self.state.progress.calls if each.id == started.call), None)
-        if self.kit is None or call is None or call.name != "Skill":
+        if self.project is None or call is None or call.name != "Skill":
             return SubagentPlan(prompt=prompt)
         args = msgspec.json.decode(call.args, type=dict[str, object])
-        skill = self.kit.found.skill(str(args.get("skill", "")))
-        text = said if said is not None else (await self.kit.render_skill(skill, str(args.get("args", ""))))[0]
+        skill = self.project.found.skill(str(args.get("skill", "")))
+        text = said if said is not None else (await self.project.render_skill(skill, str(args.get("args", ""))))[0]
         return self.of_skill(skill, text, again=said is not None)
 
     def of_skill(self, skill: "Skill", text: str, *, again: bool = False) -> SubagentPlan:
         """Return how a child is to be opened that follows `skill`. Raise `UserError` when the skill's agent cannot be had."""
-        if not skill.agent or self.kit is None:
+        if not skill.agent or self.project is None:
             return SubagentPlan(
                 prompt=text, model=skill.model, allowed=skill.allowed_tools, denied=skill.disallowed_tools
             )
-        agent = self.kit.found.agent(skill.agent)
+        agent = self.project.found.agent(skill.agent)
         return SubagentPlan(
             prompt=text if again or not agent.system_prompt else f"{agent.system_prompt}\n\n{text}",
             model=skill.model or agent.model,

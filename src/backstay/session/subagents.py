@@ -148,7 +148,7 @@ class RunChild(Performer[ChildStarted]):
 Open = Callable[[Options], AbstractAsyncContextManager[Session]]
 
 
-def agent_runner(options: ResolvedOptions, hands: Toolbox, services: Services, open_with: Open) -> RunAgent:
+def agent_runner(options: ResolvedOptions, toolbox: Toolbox, services: Services, open_with: Open) -> RunAgent:
     """Lets a child that can only look around answer for a hook. It is kept nowhere."""
 
     async def answer(prompt: str, hook: AgentHook) -> str:
@@ -160,7 +160,7 @@ def agent_runner(options: ResolvedOptions, hands: Toolbox, services: Services, o
             fork=False,
             cwd=services.cwd,
             model=hook.model or services.progress.model,
-            tools=hands.looking(),
+            tools=toolbox.read_only_tools(),
             tool_names=None,
             only_tools=True,
             permission_mode="plan",
@@ -181,14 +181,14 @@ def agent_runner(options: ResolvedOptions, hands: Toolbox, services: Services, o
     return answer
 
 
-def child_opener(options: ResolvedOptions, store: EventStore, forks: SubagentPlans, open_with: Open) -> OpenChild:
+def child_opener(options: ResolvedOptions, store: EventStore, plans: SubagentPlans, open_with: Open) -> OpenChild:
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
     async def open_child(
         started: ChildStarted, report: ReportSpending, services: Services
     ) -> ChildFinished | ChildPaused:
         prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
-        fork = await forks.of(started, prompt, await _earlier_prompt(store, started))
+        fork = await plans.of(started, prompt, await _earlier_prompt(store, started))
         inherited = replace(
             options,
             store=store,

@@ -99,7 +99,7 @@ class Toolbox:
             *self._web(),
         )
 
-    def looking(self) -> tuple[Tool, ...]:
+    def read_only_tools(self) -> tuple[Tool, ...]:
         """The tools that only look at the workspace."""
         return read_file, make_glob(self._withheld), make_grep(self._withheld)
 

@@ -45,11 +45,11 @@ class SessionView:
         report: ResumeReport | None = None,
         opened: tuple[Item, ...] = (),
         warnings: tuple[str, ...] = (),
-        kit: ProjectContext | None = None,
+        project: ProjectContext | None = None,
     ) -> None:
         self._runner = runner
         self._services = runner.services
-        self.kit = kit
+        self.project = project
         """What was found around the session; None when it looked at nothing."""
         self.warnings = warnings
         """Warnings for the caller who opened it."""
@@ -288,11 +288,11 @@ class SessionView:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the person should know about what was found around the session: skipped, held back, wrong, or changed meanwhile."""
-        return (*self.kit.of_settings, *self.kit.notes) if self.kit is not None else ()
+        return (*self.project.settings_notes, *self.project.notes) if self.project is not None else ()
 
     def list_commands(self) -> tuple[CommandSpec, ...]:
         """The commands that a person can use, by name."""
-        return self.kit.commands.specs() if self.kit is not None else ()
+        return self.project.commands.specs() if self.project is not None else ()
 
     # --- reading the log ----------------------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ def call_site_of(
     return replace(call_site, running=tuple(dict.fromkeys((*running, *folders, *inner))))
 
 
-def looks(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePaths:
+def path_resolver(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePaths:
     """Looks at the paths of calls, without keeping the loop waiting."""
 
     async def look_at(name: str, args: Mapping[str, object]) -> CallFacts | None:
@@ -53,7 +53,7 @@ def looks(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePa
         found = await run_offloaded(lambda: paths_to_resolve(call, call_site, rules), len(repr(args)))
         if not any(found):
             return None
-        return await anyio.to_thread.run_sync(_look_at, *found)
+        return await anyio.to_thread.run_sync(_resolve, *found)
 
     return look_at
 
@@ -101,10 +101,10 @@ async def check_sandbox(options: ResolvedOptions, recorded: FsScope) -> str:
 
 def _facts(call: Call, call_site: CallSite, rules: Sequence[Rule]) -> CallFacts | None:
     paths, globs = paths_to_resolve(call, call_site, rules)
-    return _look_at(paths, globs) if paths or globs else None
+    return _resolve(paths, globs) if paths or globs else None
 
 
-def _look_at(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
+def _resolve(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
     return CallFacts(links=follow_links(paths), globs=match(globs))
 
 

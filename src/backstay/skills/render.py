@@ -27,7 +27,7 @@ class InvocationAborted(UserError):
     code = "Skill.InvocationAborted"
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class SkillContext(Struct, frozen=True, kw_only=True):
     """What the text of a skill may ask about where it is used."""
 
     session_id: str
@@ -65,7 +65,7 @@ Run = Callable[[Inclusion], Awaitable[str | None]]
 """Brings what an inclusion stands for; None for a file that is not there: then the text stays. Raises `UserError` when it fails."""
 
 
-async def render(skill: Skill, arguments: str, surroundings: Surroundings) -> Rendered:
+async def render(skill: Skill, arguments: str, surroundings: SkillContext) -> Rendered:
     """Read the text of a skill and put the arguments in. Raise `UserError` when it is not as it was listed, or may not do what it wants."""
     body = await anyio.to_thread.run_sync(read_body, skill)
     return compose(skill, body, arguments, surroundings)
@@ -84,7 +84,7 @@ def read_body(skill: Skill) -> str:
     return read_visible(read_frontmatter(content, skill.file).body).text
 
 
-def compose(skill: Skill, body: str, arguments: str, surroundings: Surroundings) -> Rendered:
+def compose(skill: Skill, body: str, arguments: str, surroundings: SkillContext) -> Rendered:
     """Put the arguments into the text of a skill. Raise `UserError` when one that is not trusted wants to run commands."""
     given = Arguments(text=arguments, names=skill.arguments, variables=_variables(skill, surroundings))
     substitution = Substitution(given)
@@ -164,7 +164,7 @@ def _check_untrusted(skill: Skill, found: tuple[Piece, ...]) -> Iterator[Piece]:
         yield str(piece) if isinstance(piece, FileInclusion) else piece
 
 
-def _variables(skill: Skill, surroundings: Surroundings) -> dict[str, str]:
+def _variables(skill: Skill, surroundings: SkillContext) -> dict[str, str]:
     values = {
         "SESSION_ID": surroundings.session_id,
         "EFFORT": surroundings.effort or skill.effort,

@@ -27,8 +27,8 @@ async def test_a_file_that_a_prompt_mentions_is_judged_in_the_mode_of_this_openi
     await bypassed(repository)
 
     async with repository.open("Hi.", resume="s1") as session:
-        assert session.kit is not None
-        found = await read_mentions(session.kit, "Look at @.env")
+        assert session.project is not None
+        found = await read_mentions(session.project, "Look at @.env")
 
     assert "zebra" not in found.block
     assert "may hold secrets" in found.notes[0]

@@ -20,10 +20,10 @@ async def test_what_becomes_a_link_after_it_was_judged_is_not_read(repository: R
     path, inclusion = repository.write(word, "Nothing."), FileInclusion(path=word, line=1)
 
     async with repository.open("Hi.") as session:
-        assert session.kit is not None
-        including = session.kit.including
-        assert (await including.judge(inclusion)).decision == "allow"
-        assert await including.bring(inclusion) == "Nothing."
+        assert session.project is not None
+        inclusions = session.project.inclusions
+        assert (await inclusions.judge(inclusion)).decision == "allow"
+        assert await inclusions.fetch(inclusion) == "Nothing."
         if word == "notes.txt":
             path.unlink()
             path.symlink_to(secret)
@@ -31,7 +31,7 @@ async def test_what_becomes_a_link_after_it_was_judged_is_not_read(repository: R
             path.parent.rename(repository.root / "other")
             path.parent.symlink_to(secret.parent)
         with pytest.raises(UserError, match="changed since it was judged"):
-            await including.bring(inclusion)
+            await inclusions.fetch(inclusion)
 
 
 async def test_a_link_that_was_judged_is_followed(repository: Repository) -> None:
@@ -40,6 +40,6 @@ async def test_a_link_that_was_judged_is_followed(repository: Repository) -> Non
     inclusion = FileInclusion(path="link.txt", line=1)
 
     async with repository.open("Hi.") as session:
-        assert session.kit is not None
-        assert (await session.kit.including.judge(inclusion)).decision == "allow"
-        assert await session.kit.including.bring(inclusion) == "Nothing."
+        assert session.project is not None
+        assert (await session.project.inclusions.judge(inclusion)).decision == "allow"
+        assert await session.project.inclusions.fetch(inclusion) == "Nothing."

@@ -15,7 +15,7 @@ print(loaded("backstay.memory", "backstay.session.project.discover", "backstay.s
 import anyio
 async def main():
     async with open_session(model=sys.argv[1], cwd=sys.argv[2], trust=True, store=None) as session:
-        print([each.name for each in session.kit.found.skills])
+        print([each.name for each in session.project.found.skills])
 anyio.run(main)
 print(loaded("backstay.extensions.plugin_l", "backstay.plugins.install.install", "mcp.", "httpx", "jsonschema"))
 """

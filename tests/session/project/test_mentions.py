@@ -8,7 +8,7 @@ import pytest
 
 from backstay.ports import ToolOutput
 from backstay.session.project import mentions
-from backstay.session.project.mentions import LARGEST, Mentioned, read_mentioned
+from backstay.session.project.mentions import LARGEST, Mentions, read_mentioned
 from backstay.skills.includes import FileInclusion, Inclusion
 from backstay.skills.render import Judged
 from backstay.vocab.errors import UserError
@@ -28,7 +28,7 @@ class Reader:
         denied = inclusion.path in self._denied
         return Judged(decision="deny" if denied else "allow", reason="a rule says so" if denied else "")
 
-    async def bring(self, inclusion: Inclusion) -> str | None:
+    async def fetch(self, inclusion: Inclusion) -> str | None:
         assert isinstance(inclusion, FileInclusion)
         if inclusion.path == "locked.md":
             raise UserError("'locked.md' cannot be read: no.")
@@ -52,7 +52,7 @@ class Server:
         return ToolOutput(text=self._texts[uri])
 
 
-async def look(text: str, folder: Path, *denied: str, servers: Server | None = None) -> Mentioned:
+async def look(text: str, folder: Path, *denied: str, servers: Server | None = None) -> Mentions:
     return await read_mentioned(text, Reader(folder, *denied), servers, cwd=str(folder), roots=(str(folder),))
 
 
@@ -62,7 +62,7 @@ async def test_a_mentioned_file_stands_behind_the_prompt(tmp_path: Path) -> None
 
     found = await look("Compare (@a.md) with @Makefile, and @a.md.", tmp_path)
 
-    assert found == Mentioned(
+    assert found == Mentions(
         block='<file-references>\n<file path="a.md" bytes="6">\nAlpha\n</file>\n'
         '<file path="Makefile" bytes="4">\nall:\n</file>\n</file-references>'
     )

@@ -12,8 +12,8 @@ from backstay.commands.registry import (
     CommandModule,
     CommandResult,
     CommandSpec,
-    Fixed,
-    Looked,
+    DynamicSource,
+    FixedSource,
     Safety,
     Submission,
 )
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from backstay.skills.skill import Skill
 
 
-BUILT_IN = Fixed("built-in", (*conversation.COMMANDS, *control.COMMANDS, *project.COMMANDS))
+BUILT_IN = FixedSource("built-in", (*conversation.COMMANDS, *control.COMMANDS, *project.COMMANDS))
 """The commands that every session has."""
 
 
-def modules_of(kit: ProjectContext) -> tuple[CommandModule, ...]:
+def command_modules(project: ProjectContext) -> tuple[CommandModule, ...]:
     """The commands of a session with this kit: what is built in goes before what was found."""
-    found = Looked("skills and commands", partial(_skill_commands, kit))
-    prompts = Looked("prompts of servers", partial(_prompt_commands, kit))
+    found = DynamicSource("skills and commands", partial(_skill_commands, project))
+    prompts = DynamicSource("prompts of servers", partial(_prompt_commands, project))
     return (CommandModule(name="built-in", sources=(BUILT_IN, found, prompts)),)
 
 
-def _skill_commands(kit: ProjectContext) -> Iterator[Command]:
-    for skill in (*kit.found.skills, *kit.found.commands):
+def _skill_commands(project: ProjectContext) -> Iterator[Command]:
+    for skill in (*project.found.skills, *project.found.commands):
         spec = CommandSpec(
             name=skill.name,
             description=skill.description,
@@ -57,7 +57,7 @@ def _skill_commands(kit: ProjectContext) -> Iterator[Command]:
 
 
 async def _submit_skill(skill: "Skill", call: CommandCall) -> Submission:
-    prompt, display = await call.kit.render_skill(skill, call.args.strip())
+    prompt, display = await call.project.render_skill(skill, call.args.strip())
     await call.session.note_skill(skill.name, display, mode="inject", by="user")
     return Submission(prompt=prompt, display=display, skill=skill.name)
 
@@ -65,15 +65,15 @@ async def _submit_skill(skill: "Skill", call: CommandCall) -> Submission:
 async def _run_skill(skill: "Skill", call: CommandCall) -> CommandResult:
     """Run a skill in a child session of its own, whatever the model thinks of it."""
     try:
-        prompt, display = await call.kit.render_skill(skill, call.args.strip())
+        prompt, display = await call.project.render_skill(skill, call.args.strip())
         text = await call.session.fork_skill(skill, prompt, display)
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
     return CommandResult(message=text, data={"skill": skill.name, "forked": True})
 
 
-def _prompt_commands(kit: ProjectContext) -> Iterable[Command]:
-    for prompt in kit.servers.prompts if kit.servers is not None else ():
+def _prompt_commands(project: ProjectContext) -> Iterable[Command]:
+    for prompt in project.servers.prompts if project.servers is not None else ():
         spec = CommandSpec(
             name=prompt.command,
             description=prompt.description,
@@ -85,11 +85,11 @@ def _prompt_commands(kit: ProjectContext) -> Iterable[Command]:
 
 
 async def _submit_prompt(call: CommandCall) -> Submission:
-    assert call.kit.servers is not None
-    written = await call.kit.servers.prompt(call.name, call.words)
+    assert call.project.servers is not None
+    written = await call.project.servers.prompt(call.name, call.words)
     if written.failed:
         raise UserError(written.text)
-    await call.kit.meet_strangers(call.name)
+    await call.project.record_untrusted_input(call.name)
     return Submission(prompt=written.text, display=f"/{call.name} {call.args}".rstrip())
 
 
@@ -119,8 +119,8 @@ _EFFECTS: Final[Mapping[Safety, Effect]] = {"reads": "pure", "proposes": "idempo
 class SkillTool:
     """Invokes a skill: its text comes back for the model to follow. One that forks is answered by a child session instead."""
 
-    def __init__(self, kit: ProjectContext) -> None:
-        self._kit = kit
+    def __init__(self, project: ProjectContext) -> None:
+        self._project = project
         self.session: Session | None = None
         """Whose tool it is, once that is open."""
         self.spec = ToolSpec(
@@ -136,15 +136,15 @@ class SkillTool:
         name, given = args.get("skill"), args.get("args", "")
         if not isinstance(name, str) or not name or not isinstance(given, str):
             return "`skill` must be the name of a skill, and `args` a text."
-        if name not in {each.name for each in self._kit.found.for_model}:
+        if name not in {each.name for each in self._project.found.for_model}:
             return f"There is no skill {name!r} that you may use."
         return ""
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
         """Give the text of the skill."""
-        skill = self._kit.found.skill(str(args["skill"]))
+        skill = self._project.found.skill(str(args["skill"]))
         try:
-            text, display = await self._kit.render_skill(skill, str(args.get("args", "")))
+            text, display = await self._project.render_skill(skill, str(args.get("args", "")))
         except UserError as exc:
             return ToolOutput(text=str(exc), failed=True, code="skill")
         if self.session is not None:
@@ -159,9 +159,9 @@ class SkillTool:
 class CommandTool:
     """A command, for the model."""
 
-    def __init__(self, command: Command, kit: ProjectContext) -> None:
+    def __init__(self, command: Command, project: ProjectContext) -> None:
         self._command = command
-        self._kit = kit
+        self._project = project
         self.session: Session | None = None
         """Whose tool it is, once that is open."""
         spec = command.spec
@@ -182,8 +182,10 @@ class CommandTool:
         if self.session is None:
             return ToolOutput(text="The session is not open yet.", failed=True, code="command")
         name = self._command.spec.name
-        call = CommandCall(session=self.session, kit=self._kit, name=name, args=str(args.get("args", "")), by="model")
-        result = await self._kit.commands.run(call)
+        call = CommandCall(
+            session=self.session, project=self._project, name=name, args=str(args.get("args", "")), by="model"
+        )
+        result = await self._project.commands.run(call)
         if result is None:
             return ToolOutput(text=f"The command {name!r} is not for you.", failed=True, code="command")
         return ToolOutput(text=result.message, failed=not result.success, code="" if result.success else "command")
@@ -193,11 +195,11 @@ class CommandTool:
         return None
 
 
-def kit_tools(kit: ProjectContext) -> "tuple[Tool, ...]":
+def project_tools(project: ProjectContext) -> "tuple[Tool, ...]":
     """The tools that come of a kit: one for all skills, and one for each built-in command that is meant for models too."""
-    skills = (SkillTool(kit),) if kit.found.for_model else ()
-    commands = (CommandTool(each, kit) for each in BUILT_IN.commands() if each.spec.model_invocable)
-    return (*skills, *(each for each in commands if kit.memory is not None or each.spec.name != PREFIX + "memory"))
+    skills = (SkillTool(project),) if project.found.for_model else ()
+    commands = (CommandTool(each, project) for each in BUILT_IN.commands() if each.spec.model_invocable)
+    return (*skills, *(each for each in commands if project.memory is not None or each.spec.name != PREFIX + "memory"))
 
 
 def tool_name(command: str) -> str:

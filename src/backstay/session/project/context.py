@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from backstay.memory.memory import Memory, MemoryAnswer
     from backstay.plugins.plugin import Plugin
     from backstay.session.project.discover import Discovery
-    from backstay.session.project.run_includes import Including
+    from backstay.session.project.run_includes import InclusionRunner
     from backstay.skills.scan import Found
     from backstay.skills.skill import Skill
 
@@ -54,18 +54,18 @@ class ProjectContext:
 
     def __init__(
         self,
-        around: "Discovery",
+        discovery: "Discovery",
         *,
         servers: "Servers | None" = None,
         notes: Sequence[str] = (),
         offers: Sequence[str] = (),
     ) -> None:
-        self._around = around
+        self._discovery = discovery
         self._notes = tuple(notes)
         self._runner: Runner | None = None
-        self._including: Including | None = None
-        self._freshening = anyio.Lock()
-        self.of_settings: tuple[str, ...] = ()
+        self._inclusions: InclusionRunner | None = None
+        self._refresh_lock = anyio.Lock()
+        self.settings_notes: tuple[str, ...] = ()
         """What is to be said about the settings files."""
         self.servers = servers
         self.reload: Callable[[], Awaitable[None]] | None = None
@@ -76,40 +76,40 @@ class ProjectContext:
 
     def bind(self, runner: Runner, modules: Sequence[CommandModule] = ()) -> None:
         """Work for the session that `runner` drives, with the commands of `modules`."""
-        from backstay.session.project.run_includes import Including  # noqa: PLC0415 - it needs what a look around has loaded
+        from backstay.session.project.run_includes import InclusionRunner  # noqa: PLC0415 - it needs what a look around has loaded
 
         self._runner = runner
-        self._including = Including(runner.services)
+        self._inclusions = InclusionRunner(runner.services)
         for module in modules:
             self.commands.add_module(module)
 
-    def notes_finder(self, state: State) -> ReadFolderNotes:
+    def folder_notes_reader(self, state: State) -> ReadFolderNotes:
         """Return what finds the notes of subfolders for the session of `state`."""
         from backstay.instructions.notes import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
 
-        return SubfolderNotes(lambda: self._around.place, state, self.add_note).find
+        return SubfolderNotes(lambda: self._discovery.place, state, self.add_note).find
 
     # --- what there is -----------------------------------------------------------------------------------------------------------
 
     @property
     def found(self) -> "Found":
         """Skills, agents and commands of one's own."""
-        return self._around.found
+        return self._discovery.found
 
     @property
     def instructions(self) -> "Instructions":
         """What the session is told before anybody speaks."""
-        return self._around.instructions
+        return self._discovery.instructions
 
     @property
     def memory(self) -> "Memory | None":
         """What is remembered about the project; None when that is switched off."""
-        return self._around.memory
+        return self._discovery.memory
 
     @property
     def plugins(self) -> "tuple[Plugin, ...]":
         """The plugins that are on."""
-        return self._around.plugins.plugins
+        return self._discovery.plugins.plugins
 
     def plugin_rules(self) -> tuple[Rule, ...]:
         """What plugins deny, and what they want a person to be asked for."""
@@ -127,7 +127,7 @@ class ProjectContext:
     @property
     def language(self) -> str:
         """The language that the person would like to read; empty when nobody said."""
-        return self._around.place.language
+        return self._discovery.place.language
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class ProjectContext:
             for name, status in self.server_status().items()
             if status.state == "failed"
         )
-        return (*self._notes, *self._around.notes, *failed)
+        return (*self._notes, *self._discovery.notes, *failed)
 
     def add_note(self, words: str) -> None:
         """Have the person told something, once."""
@@ -145,10 +145,10 @@ class ProjectContext:
             self._notes = (*self._notes, words)
 
     @property
-    def including(self) -> "Including":
+    def inclusions(self) -> "InclusionRunner":
         """Who judges and brings what texts include."""
-        assert self._including is not None, "a kit is used after `bind`"
-        return self._including
+        assert self._inclusions is not None, "a project context is used after `bind`"
+        return self._inclusions
 
     def server_status(self) -> "Mapping[str, ServerStatus]":
         """How it stands with each MCP server."""
@@ -156,17 +156,17 @@ class ProjectContext:
 
     # --- keeping fresh -----------------------------------------------------------------------------------------------------------
 
-    async def keep_fresh(self) -> None:
+    async def refresh_if_stale(self) -> None:
         """Look again if anything that was read has changed. A few looks at the file system when nothing has."""
-        async with self._freshening:  # whoever asks first goes on first
+        async with self._refresh_lock:  # whoever asks first goes on first
             if self.reload is not None:
                 await self.reload()
-            if self._is_outdated() or await anyio.to_thread.run_sync(self._around.is_stale):
+            if self._is_outdated() or await anyio.to_thread.run_sync(self._discovery.is_stale):
                 await self.refresh("changed")
 
-    async def renew(self) -> None:
+    async def rebuild(self) -> None:
         """Put the instructions together again because a compaction made room; a turn that begins meanwhile waits for them."""
-        async with self._freshening:
+        async with self._refresh_lock:
             await self.refresh("compacted")
 
     async def refresh(self, why: "Why") -> bool:
@@ -176,8 +176,8 @@ class ProjectContext:
 
         progress = runner.services.progress
         before = self.instructions.sha256
-        look = partial(discover_again, self._around, mode=progress.mode, model=progress.model)
-        self._around = await anyio.to_thread.run_sync(look)
+        look = partial(discover_again, self._discovery, mode=progress.mode, model=progress.model)
+        self._discovery = await anyio.to_thread.run_sync(look)
         now = self.instructions
         if now.sha256 == before and why != "compacted":
             return False
@@ -186,18 +186,18 @@ class ProjectContext:
         runner.piggybacked = (*runner.piggybacked, Draft(event=now.event(why)))
         return now.sha256 != before
 
-    async def obey(self, rules: Sequence[Rule]) -> None:
+    async def apply_read_denials(self, rules: Sequence[Rule]) -> None:
         """Tell nothing any more of what `rules` deny to read."""
         from backstay.instructions.inputs import denials_of  # noqa: PLC0415 - loaded by now
 
         denials = denials_of(rules)
-        if denials != self._around.place.denials:
-            self._around = replace(self._around, place=replace(self._around.place, denials=denials))
+        if denials != self._discovery.place.denials:
+            self._discovery = replace(self._discovery, place=replace(self._discovery.place, denials=denials))
             await self.refresh("changed")
 
-    async def speak(self, language: str) -> None:
+    async def set_language(self, language: str) -> None:
         """Have the answers in a language, for this session."""
-        self._around = replace(self._around, place=replace(self._around.place, language=language))
+        self._discovery = replace(self._discovery, place=replace(self._discovery.place, language=language))
         await self.refresh("asked")
 
     # --- using it ----------------------------------------------------------------------------------------------------------------
@@ -207,17 +207,17 @@ class ProjectContext:
 
         Raise `UserError` when it cannot be had: then nothing of it was run, or the rest of it was not.
         """
-        from backstay.skills.render import Surroundings, expand, frame_skill, render  # noqa: PLC0415 - loaded by now
+        from backstay.skills.render import SkillContext, expand, frame_skill, render  # noqa: PLC0415 - loaded by now
 
         services = self._bound().services
-        assert self._including is not None
-        about = Surroundings(session_id=services.session, project_dir=str(self._around.sources.paths.root))
+        assert self._inclusions is not None
+        about = SkillContext(session_id=services.session, project_dir=str(self._discovery.sources.paths.root))
         rendered = await render(skill, arguments, about)
-        judge = partial(self._including.judge, grants=skill.grants, source=_RULES_OF[skill.source])
-        text = await expand(rendered, self._including.bring, judge=judge)
+        judge = partial(self._inclusions.judge, grants=skill.grants, source=_RULES_OF[skill.source])
+        text = await expand(rendered, self._inclusions.fetch, judge=judge)
         return (text if skill.fork else frame_skill(rendered, text)), rendered.display
 
-    async def meet_strangers(self, source: str) -> None:
+    async def record_untrusted_input(self, source: str) -> None:
         """Write down that words of a stranger come into the conversation."""
         services = self._bound().services
         if "untrusted" not in services.state.progress.grants.taint:
@@ -236,15 +236,15 @@ class ProjectContext:
 
     def _is_outdated(self) -> bool:
         """Whether the instructions tell of another mode or model than the session has now."""
-        progress, place = self._bound().services.progress, self._around.place
+        progress, place = self._bound().services.progress, self._discovery.place
         return (place.mode, place.model) != (progress.mode, progress.model)
 
     def _bound(self) -> Runner:
-        assert self._runner is not None, "a kit is used after `bind`"
+        assert self._runner is not None, "a project context is used after `bind`"
         return self._runner
 
 
-async def find_kit(
+async def find_project(
     options: ResolvedOptions,
     prepared: Prepared,
     facts: Mapping[str, ModelFacts],
@@ -257,53 +257,55 @@ async def find_kit(
         return None
     added = fill_variables(options.append_system_prompt, prepared.variables)
     look = partial(
-        _look,
+        _discover,
         replace(options, append_system_prompt=added),
         session=prepared.session,
         mode=prepared.mode,
         model=prepared.model,
         window=facts[prepared.model].window if prepared.model in facts else ModelFacts().window,
     )
-    around = await anyio.to_thread.run_sync(look)
-    servers, notes = await _servers(options, around, call_site, outputs, stack)
-    kit = ProjectContext(around, servers=servers, notes=notes)
+    discovery = await anyio.to_thread.run_sync(look)
+    servers, notes = await _connect_servers(options, discovery, call_site, outputs, stack)
+    project = ProjectContext(discovery, servers=servers, notes=notes)
     layered = options.resolved.layered
-    kit.of_settings = (*layered.warnings, *filter(None, (layered.notice,)))
-    return kit
+    project.settings_notes = (*layered.warnings, *filter(None, (layered.notice,)))
+    return project
 
 
-def with_kit(options: ResolvedOptions, kit: ProjectContext | None) -> ResolvedOptions:
+def with_project(options: ResolvedOptions, project: ProjectContext | None) -> ResolvedOptions:
     """`options` with the rules and hooks that come of a kit. A plugin denies and asks; skills of a trusted place may be used."""
-    if kit is None:
+    if project is None:
         return options
-    skills = (rule for each in kit.found.for_model if each.trusted for rule in _may_use(each.name))
+    skills = (rule for each in project.found.for_model if each.trusted for rule in _skill_rules(each.name))
     return replace(
         options,
-        rules=(*options.rules, *kit.plugin_rules(), *skills),
-        resolved=replace(options.resolved, hooks=(*options.resolved.hooks, *kit.plugin_hooks())),
-        compact_instructions=options.compact_instructions or kit.instructions.compact_instructions,
+        rules=(*options.rules, *project.plugin_rules(), *skills),
+        resolved=replace(options.resolved, hooks=(*options.resolved.hooks, *project.plugin_hooks())),
+        compact_instructions=options.compact_instructions or project.instructions.compact_instructions,
     )
 
 
-def forking(kit: ProjectContext | None) -> frozenset[str]:
+def forking_skills(project: ProjectContext | None) -> frozenset[str]:
     """The skills that run in a session of their own."""
-    return frozenset(each.name for each in kit.found.for_model if each.fork) if kit is not None else frozenset()
+    return frozenset(each.name for each in project.found.for_model if each.fork) if project is not None else frozenset()
 
 
-def _look(options: ResolvedOptions, **about: Any) -> "Discovery":  # Any: the keywords of `discover`, which checks them
+def _discover(
+    options: ResolvedOptions, **about: Any
+) -> "Discovery":  # Any: the keywords of `discover`, which checks them
     from backstay.session.project.discover import discover  # noqa: PLC0415 - much to load; here it loads beside the loop
 
     return discover(options, **about)
 
 
-def _may_use(skill: str) -> tuple[Rule, ...]:
+def _skill_rules(skill: str) -> tuple[Rule, ...]:
     return tuple(
         Rule(decision="allow", tool="Skill", pattern=pattern, source="default") for pattern in (skill, f"{skill} *")
     )
 
 
-async def _servers(
-    options: ResolvedOptions, around: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
+async def _connect_servers(
+    options: ResolvedOptions, discovery: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """The MCP servers, connected as far as they answer."""
     from backstay.mcp.config.files import PluginServers, ServerInputs, read_servers  # noqa: PLC0415 - few have servers
@@ -311,7 +313,7 @@ async def _servers(
 
     plugins = [
         PluginServers(plugin=each.name, folder=each.folder, servers=each.mcp_servers_raw)
-        for each in around.plugins.plugins
+        for each in discovery.plugins.plugins
         if each.mcp_servers_raw
     ]
     place = ServerInputs(

@@ -44,7 +44,7 @@ class Discovery(Struct, frozen=True, kw_only=True):
     memory: Memory | None = None
     place: InstructionInputs
     instructions: Instructions
-    handing: bool = False
+    hands_over: bool = False
     """Whether work can be handed to agents: without a tool for that, the model is told of none."""
 
     @property
@@ -83,10 +83,10 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
         window=window,
         date=datetime.fromtimestamp(options.clock.now() / 1_000_000, UTC).strftime("%Y-%m-%d"),
     )
-    handing = any(each.spec.child for each in options.tools or ())
-    place = with_lists(place, found, memory, handing=handing)
+    hands_over = any(each.spec.child for each in options.tools or ())
+    place = with_lists(place, found, memory, hands_over=hands_over)
     return Discovery(
-        handing=handing,
+        hands_over=hands_over,
         sources=sources,
         found=found,
         plugins=plugins,
@@ -99,11 +99,13 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
 def discover_again(before: Discovery, *, mode: Mode, model: str) -> Discovery:
     """Look once more at what may have changed, in the same place."""
     found = scan_now(before.sources) if before.found.is_stale() else before.found
-    place = with_lists(replace(before.place, mode=mode, model=model), found, before.memory, handing=before.handing)
+    place = with_lists(
+        replace(before.place, mode=mode, model=model), found, before.memory, hands_over=before.hands_over
+    )
     return replace(before, found=found, place=place, instructions=gather(place))
 
 
-def with_lists(place: InstructionInputs, found: Found, memory: Memory | None, *, handing: bool) -> InstructionInputs:
+def with_lists(place: InstructionInputs, found: Found, memory: Memory | None, *, hands_over: bool) -> InstructionInputs:
     """`place` with what was found there."""
     remembered = memory.at_start() if memory is not None else None
     return replace(
@@ -112,7 +114,7 @@ def with_lists(place: InstructionInputs, found: Found, memory: Memory | None, *,
         memory_source=remembered.source if remembered is not None else "",
         skills=tuple(Listed(name=each.name, description=each.listing) for each in found.for_model),
         agents=tuple(
-            Listed(name=each.name, description=each.listing) for each in (found.usable_agents if handing else ())
+            Listed(name=each.name, description=each.listing) for each in (found.usable_agents if hands_over else ())
         ),
     )
 

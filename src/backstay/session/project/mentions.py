@@ -41,13 +41,13 @@ _MEANT: Final = ("./", "../", "/", "~/")
 """How a word begins that can only be meant as a path."""
 
 
-class Judging(Protocol):
+class InclusionJudge(Protocol):
     """Judges what is to be put in as the policy judges a call, and reads it."""
 
     async def judge(self, inclusion: Inclusion) -> Judged:
         """What the policy says."""
 
-    async def bring(self, inclusion: Inclusion) -> str | None:
+    async def fetch(self, inclusion: Inclusion) -> str | None:
         """The text; None for a file that is not there. Raise `UserError` when it cannot be read."""
 
 
@@ -61,7 +61,7 @@ class Resources(Protocol):
         """Read a resource."""
 
 
-class Mentioned(Struct, frozen=True, kw_only=True):
+class Mentions(Struct, frozen=True, kw_only=True):
     """What a prompt mentions."""
 
     block: str = ""
@@ -72,39 +72,37 @@ class Mentioned(Struct, frozen=True, kw_only=True):
     """Those whose words are in the block."""
 
 
-async def read_mentions(kit: "ProjectContext", text: str) -> Mentioned:
-    """Read what `text` mentions, for the session of `kit`: judged as its policy judges a call of Read."""
-    services = kit._bound().services
+async def read_mentions(project: "ProjectContext", text: str) -> Mentions:
+    """Read what `text` mentions, for the session of `project`: judged as its policy judges a call of Read."""
+    services = project._bound().services
     roots = services.policy.call_site.roots or (services.cwd,)
-    found = await read_mentioned(text, kit.including, kit.servers, cwd=services.cwd, roots=roots)
+    found = await read_mentioned(text, project.inclusions, project.servers, cwd=services.cwd, roots=roots)
     if found.servers:
-        await kit.meet_strangers(", ".join(found.servers))
+        await project.record_untrusted_input(", ".join(found.servers))
     return found
 
 
 async def read_mentioned(
-    text: str, including: Judging | None, resources: Resources | None, *, cwd: str, roots: tuple[str, ...]
-) -> Mentioned:
+    text: str, inclusions: InclusionJudge | None, resources: Resources | None, *, cwd: str, roots: tuple[str, ...]
+) -> Mentions:
     """Read what `text` mentions, within the bounds. Raises nothing for what cannot be had.
 
-    Without `including` no file is read. A file must lie below one of `roots`, links followed.
+    Without `inclusions` no file is read. A file must lie below one of `roots`, links followed.
     """
     if "@" not in text:
-        return Mentioned()
+        return Mentions()
     words = tuple(dict.fromkeys(_words(text)))
     if not words:
-        return Mentioned()
+        return Mentions()
     if len(text) > LONG:
-        return Mentioned(
-            notes=(f"A prompt of more than {LONG:,} characters is sent as it is: no @file of it is read.",)
-        )
-    found = _Found()
+        return Mentions(notes=(f"A prompt of more than {LONG:,} characters is sent as it is: no @file of it is read.",))
+    found = _MentionReader()
     for word in words:
         server = resources.find_mention(f"@{word}") if resources is not None else None
         if server is not None and resources is not None:
             await found.take_resource(word, *server, resources)
-        elif including is not None:
-            await found.take_file(word, including, Path(cwd), roots)
+        elif inclusions is not None:
+            await found.take_file(word, inclusions, Path(cwd), roots)
     return found.result()
 
 
@@ -126,7 +124,7 @@ class _Place(NamedTuple):
     """Why it cannot be put in; empty when it can."""
 
 
-class _Found:
+class _MentionReader:
     """What was found so far."""
 
     def __init__(self) -> None:
@@ -136,12 +134,12 @@ class _Found:
         self._bytes = 0
         self._servers: dict[str, None] = {}
 
-    def result(self) -> Mentioned:
+    def result(self) -> Mentions:
         """All of it."""
         block = "\n".join(("<file-references>", *self._elements, "</file-references>")) if self._elements else ""
-        return Mentioned(block=block, notes=tuple(self._notes), servers=tuple(self._servers))
+        return Mentions(block=block, notes=tuple(self._notes), servers=tuple(self._servers))
 
-    async def take_file(self, word: str, including: Judging, cwd: Path, roots: tuple[str, ...]) -> None:
+    async def take_file(self, word: str, inclusions: InclusionJudge, cwd: Path, roots: tuple[str, ...]) -> None:
         """Put a file in, if the word is one."""
         place = await anyio.to_thread.run_sync(_resolve, word, cwd, roots)
         if place is None:
@@ -155,12 +153,12 @@ class _Found:
             self._note(word, why)
             return
         inclusion = FileInclusion(path=word, line=1)
-        judged = await including.judge(inclusion)
+        judged = await inclusions.judge(inclusion)
         if judged.decision != "allow":
             self._note(word, f"reading it is not allowed without asking: {judged.reason}".rstrip("."))
             return
         try:
-            content = await including.bring(inclusion)
+            content = await inclusions.fetch(inclusion)
         except UserError as exc:
             self._note(word, str(exc).rstrip("."))
             return

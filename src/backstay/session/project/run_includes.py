@@ -33,7 +33,7 @@ LARGEST: Final = 256 * 1024
 """Bytes of a file that is put in."""
 
 
-class Including:
+class InclusionRunner:
     """Judges and brings what texts include, for one session."""
 
     def __init__(self, services: Services) -> None:
@@ -92,7 +92,7 @@ class Including:
             return HookVerdict(decision="deny", reason="a hook did not answer, or would change it")
         return HookVerdict(decision=said.decision, reason=said.reason) if said.decision is not None else None
 
-    async def bring(self, inclusion: Inclusion) -> str | None:
+    async def fetch(self, inclusion: Inclusion) -> str | None:
         """What an inclusion that was judged stands for; None for a file that is not there."""
         await self._record_taint(inclusion)
         if isinstance(inclusion, FileInclusion):
