@@ -19,7 +19,7 @@ TASK_OWNERS = ("tui/",)
 DRAWERS = frozenset(("common", "core", "helper", "helpers", "util", "utils"))
 SHARED_CLASS_NAMES: Final = tuple(
     """
-    Command CommandResult Commands Effect Finding Judged Line Loaded Names Part Row Script Started Step _Found _Held
+    Command CommandResult Commands Effect Finding Judged Line Loaded Names Part Row Script Step
     _Listing _Object _Reader _Stream _Typed
     """.split()
 )

@@ -207,7 +207,7 @@ class _Built(Struct, frozen=True):
     rebuild_dispatch: RebuildDispatch
 
     def bound(self, options: ResolvedOptions, known: str, *, resumed: bool) -> "_Built":
-        """Let the kit work for the loop. `known` are the instructions that the log has."""
+        """Bind the project context to the loop. `known` are the instructions that the log has."""
         if self.project is None:
             return self
         self.project.bind(self.runner, (*command_modules(self.project), *options.modules))

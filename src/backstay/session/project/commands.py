@@ -33,7 +33,7 @@ BUILT_IN = FixedSource("built-in", (*conversation.COMMANDS, *control.COMMANDS, *
 
 
 def command_modules(project: ProjectContext) -> tuple[CommandModule, ...]:
-    """The commands of a session with this kit: what is built in goes before what was found."""
+    """Return the commands of a session: built-in ones go before those that were found."""
     found = DynamicSource("skills and commands", partial(_skill_commands, project))
     prompts = DynamicSource("prompts of servers", partial(_prompt_commands, project))
     return (CommandModule(name="built-in", sources=(BUILT_IN, found, prompts)),)
@@ -196,7 +196,7 @@ class CommandTool:
 
 
 def project_tools(project: ProjectContext) -> "tuple[Tool, ...]":
-    """The tools that come of a kit: one for all skills, and one for each built-in command that is meant for models too."""
+    """Return the tools of a project context: one for all skills, and one for each built-in command that models may use."""
     skills = (SkillTool(project),) if project.found.for_model else ()
     commands = (CommandTool(each, project) for each in BUILT_IN.commands() if each.spec.model_invocable)
     return (*skills, *(each for each in commands if project.memory is not None or each.spec.name != PREFIX + "memory"))

@@ -273,7 +273,7 @@ async def find_project(
 
 
 def with_project(options: ResolvedOptions, project: ProjectContext | None) -> ResolvedOptions:
-    """`options` with the rules and hooks that come of a kit. A plugin denies and asks; skills of a trusted place may be used."""
+    """Return `options` with the rules and hooks of plugins and skills. A plugin denies and asks; trusted skills may be used."""
     if project is None:
         return options
     skills = (rule for each in project.found.for_model if each.trusted for rule in _skill_rules(each.name))
