@@ -215,8 +215,8 @@ def _check_event(event: str) -> None:
         raise click.UsageError(f"There is no moment for {event!r} yet: its hooks do not run.")
     lower = {each.lower(): each for each in EVENTS}
     close = difflib.get_close_matches(event.lower(), lower, n=1, cutoff=0.6)
-    similar = f" Did you mean {lower[close[0]]}?" if close else f" Known are {', '.join(sorted(EVENTS))}."
-    raise click.UsageError(f"There is no event {event!r}.{similar}")
+    hint = f" Did you mean {lower[close[0]]}?" if close else f" Known are {', '.join(sorted(EVENTS))}."
+    raise click.UsageError(f"There is no event {event!r}.{hint}")
 
 
 def _read_input(text: str | None) -> dict[str, object]:

@@ -134,13 +134,14 @@ def rule_notes(rules: Iterable[Rule], tools: Sequence[str]) -> Iterator[str]:
     Rules of settings files are left to `backstay permissions lint`: they would be repeated at every run.
     """
     given = tuple(rules)
-    complaints = _complaints(given)
-    for rule in dict.fromkeys(each for each in given if each.source == "flag"):
+    flags = dict.fromkeys(each for each in given if each.source == "flag")
+    complaints = _complaints(given) if flags else ()
+    for rule in flags:
         if any(_may_decide(rule, tool) for tool in tools):
             same = (each for each in complaints if (each.decision, each.rule) == (rule.decision, str(rule)))
             yield from (f"{_flag(rule)}: {each.words}." for each in same)
-        elif meant := [tool for tool in tools if fnmatchcase(tool.casefold(), rule.tool.casefold())]:
-            yield f"{_flag(rule)} allows nothing: what allows must name its tool exactly, such as {meant[0]}."
+        elif similar := [tool for tool in tools if fnmatchcase(tool.casefold(), rule.tool.casefold())]:
+            yield f"{_flag(rule)} allows nothing: what allows must name its tool exactly, such as {similar[0]}."
         else:
             yield f"{_flag(rule)} is about no tool that is here. The tools are {', '.join(tools)}."
 
