@@ -177,16 +177,10 @@ class Scratch:
 # --- where people keep what is theirs --------------------------------------------------------------------------------------------
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-CACHES: Final = _names(
-    """
+CACHES: Final = """
 .cache .npm .cargo/registry .cargo/git go/pkg .local/share/pnpm .pnpm-store .yarn/berry/cache .m2/repository .gradle/caches
 .gradle/wrapper .nuget/packages .bun/install/cache .bundle/cache .ivy2/cache
-"""
-)
+""".split()
 """Places below a person's home that package managers write; open in the scope `project`."""
 _SHOWN: Final = ("/home/linuxbrew", sys.prefix, sys.base_prefix)
 """Programs that live among people's homes or in temporary folders, the interpreter that runs this one first of all."""

@@ -290,15 +290,11 @@ class _Row(Struct, frozen=True):
     end: str
 
 
-def _keep_blanks(text: str) -> str:
-    return text
-
-
 def _squeeze(text: str) -> str:
     return "".join(text.split())
 
 
-_WAYS: Final[Sequence[Callable[[str], str]]] = (_keep_blanks, str.rstrip, _squeeze)
+_WAYS: Final[Sequence[Callable[[str], str]]] = (str, str.rstrip, _squeeze)
 """Ways of comparing lines: exactly, without blanks at their ends, without any blanks."""
 
 

@@ -214,7 +214,7 @@ def is_left_running(group: int, boot: str, started: int, call: str) -> bool:
     leader = read_process(group)
     if leader is not None:
         return bool(living) and leader.started == started
-    return any(_is_of_call(pid, call) for pid in living)
+    return any(_has_variable(pid, f"{CALL_VARIABLE}={call}", whole=bool(call)) for pid in living)
 
 
 async def stop_call(call: str) -> bool:
@@ -285,11 +285,6 @@ def _groups_of(calls: Collection[str]) -> set[int]:
     found = (read_process(pid) for pid, variables in carriers if not set(variables.split(b"\0")).isdisjoint(wanted))
     groups = {each.group for each in found if each and not each.dead}
     return groups - {os.getpgrp(), os.getsid(0)}
-
-
-def _is_of_call(pid: int, call: str) -> bool:
-    """Return whether a process was started by a call: by this one, or by any when `call` is empty."""
-    return _has_variable(pid, f"{CALL_VARIABLE}={call}", whole=bool(call))
 
 
 def _has_variable(pid: int, variable: str, *, whole: bool = True) -> bool:

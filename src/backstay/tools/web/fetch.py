@@ -111,7 +111,8 @@ async def _show_page(page: Page, offset: int, prompt: str, summarise: Summarise 
         hint = " It may be put together by scripts, which are not run." if page.kind == "HTML" else ""
         return ToolOutput(text=f"{page.url} ({page.kind}) has no text.{hint}")
     end = _end(page.text, offset)
-    material = frame("web_page", f"{_heading(page) if not offset else ''}{page.text[offset:end]}")
+    heading = f"Title: {page.title}\n\n" if page.title and not offset else ""
+    material = frame("web_page", heading + page.text[offset:end])
     more = f"\n(The page goes on: read it with offset={end}.)" if end < len(page.text) else ""
     if summarise is not None and prompt.strip():
         try:
@@ -125,10 +126,6 @@ async def _show_page(page: Page, offset: int, prompt: str, summarise: Summarise 
 
 def _whole(page: Page, material: str, more: str) -> str:
     return f"{page.url} ({page.kind}, {len(page.text):,} characters). {WARNING}\n{material}{more}"
-
-
-def _heading(page: Page) -> str:
-    return f"Title: {page.title}\n\n" if page.title else ""
 
 
 def _end(text: str, offset: int) -> int:
