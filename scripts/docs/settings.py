@@ -266,7 +266,8 @@ Trust is for the folder and for the content that was shown. It ends when any of 
 
 - the project's settings files and `.mcp.json`;
 - files of the project that a hook or a server names, such as `scripts/check.sh`, and what its command runs: the script after a `cd`,
-  the module behind `python -m` and compiled ones that Python takes before it, `package.json` behind `npm`, the Makefile behind `make` (what such a file runs in turn is not looked at);
+  the module behind `python -m` and compiled ones that Python takes before it, `package.json` behind `npm`, the Makefile behind `make`
+  (what such a file runs in turn is not looked at);
 - files of the project that a hook or a server of your own would run, because it is started there: `./guard.sh`, `npx NAME` with a
   `node_modules/.bin/NAME`, `make`;
 - everything in the folders `agents`, `commands`, `hooks`, `output-styles`, `plugins`, `skills` and `workflows` of `.backstay`, `.claude`
