@@ -40,8 +40,8 @@ from backstay.headless.result import (
     exit_code,
     records_of_turn,
 )
-from backstay.headless.signals import Stopping, Warn
-from backstay.headless.stdio import InputLines, Outlet
+from backstay.headless.signals import StopSignals, Warn
+from backstay.headless.stdio import InputLines, OutputWriter
 from backstay.headless.stream_json_input import (
     AnswerLine,
     IgnoredLine,
@@ -134,10 +134,12 @@ async def describe_session(session: Session, options: Options) -> SessionSummary
 class HeadlessRun:
     """One run of a session, from its first input to its close."""
 
-    def __init__(self, job: Job, session: Session, outlet: Outlet, warn: Warn, approvals: ApprovalQueue | None) -> None:
+    def __init__(
+        self, job: Job, session: Session, output: OutputWriter, warn: Warn, approvals: ApprovalQueue | None
+    ) -> None:
         self._job = job
         self._session = session
-        self._outlet = outlet
+        self._output = output
         self._warn = warn
         self._approvals = approvals
         self._format = self._make_format()
@@ -181,39 +183,39 @@ class HeadlessRun:
         summary = await describe_session(session, options)
         for words in rule_notes(options.rules, summary.tools):
             self._warn(words)
-        await self._outlet.put(self._format.opening(summary))
+        await self._output.put(self._format.opening(summary))
         for item in session.opened:
             await self._print(item)
         if options.name and session.name != options.name:
             await session.rename(options.name)
 
-    async def run(self, stdin_fd: int, stopping: Stopping) -> int:
+    async def run(self, stdin_fd: int, stop_signals: StopSignals) -> int:
         """Deliver the input, print what happens, close the session, and return the exit code."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._outlet.run)
-            tasks.start_soon(self._stop_when_unread, stopping)
+            tasks.start_soon(self._output.run)
+            tasks.start_soon(self._stop_when_unread, stop_signals)
             async with anyio.create_task_group() as showing:
                 showing.start_soon(self._show)
-                stopping.attach(self._session)
-                await self._deliver(stdin_fd, stopping)
+                stop_signals.attach(self._session)
+                await self._deliver(stdin_fd, stop_signals)
                 await self._close(showing)
-            await self._outlet.flush()
+            await self._output.flush()
             tasks.cancel_scope.cancel()
         output_code = self._output_code()
-        stopped = stopping.interrupted and not (self._outlet.gone.is_set() and self._is_done)
+        stopped = stop_signals.interrupted and not (self._output.gone.is_set() and self._is_done)
         return self._exit_code() or (codes.INTERRUPTED if stopped else output_code)
 
     # --- input -------------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, stdin_fd: int, stopping: Stopping) -> None:
-        self._input, self._stop = stopping.input, stopping.now
+    async def _deliver(self, stdin_fd: int, stop_signals: StopSignals) -> None:
+        self._input, self._stop = stop_signals.input, stop_signals.now
         async with anyio.create_task_group() as turns:
             if self._job.finish:
-                turns.start_soon(self._finish, stopping)
+                turns.start_soon(self._finish, stop_signals)
             elif self._job.prompt is not None:
                 turns.start_soon(self._submit, self._job.prompt, self._job.input_id)
             if self._approvals is not None:
-                with stopping.input:
+                with stop_signals.input:
                     await self._read_lines(stdin_fd, self._approvals, turns)
                     self._is_read = True
                 self._approvals.close()
@@ -263,7 +265,7 @@ class HeadlessRun:
 
     async def _reply(self, request: str, problem: str = "") -> None:
         if request:
-            await self._outlet.put(self._format.control_reply(request, problem))
+            await self._output.put(self._format.control_reply(request, problem))
 
     async def _submit(self, prompt: Prompt, input_id: str | None) -> None:
         """Send one input, in its order, and print the result, or run the command that it is."""
@@ -324,13 +326,13 @@ class HeadlessRun:
             took_us=max(0, clock.now() - began),
             cost=session.cost - cost,
         )
-        await self._outlet.put(self._format.command(ended))
+        await self._output.put(self._format.command(ended))
         if not ended.success:
             self._warn(show_invisible(ended.message))
         if ran.ends_input:
             self._input.cancel()
 
-    async def _finish(self, stopping: Stopping) -> None:
+    async def _finish(self, stop_signals: StopSignals) -> None:
         """Finish what was open and print the result; no more input is needed then."""
         session = self._session
         skill = session.open_skill
@@ -346,7 +348,7 @@ class HeadlessRun:
             result = _no_turn("", "completed")
         self._codes.append(exit_code(result))
         await self._end(result)
-        stopping.input.cancel()
+        stop_signals.input.cancel()
 
     def _incomplete_result(self, problem: TurnError) -> TurnResult | None:
         """Return the result of a turn that did not complete; for a paused one, say what to type to go on."""
@@ -392,10 +394,10 @@ class HeadlessRun:
         self._progress.set()
 
     async def _show_lagged(self, lagged: Lagged) -> None:
-        await self._outlet.put(await self._format.show(lagged))
+        await self._output.put(await self._format.show(lagged))
 
     async def _print(self, item: Item) -> None:
-        await self._outlet.put(await self._format.show(item))
+        await self._output.put(await self._format.show(item))
         if isinstance(item, Recorded):
             if words := event_note(item, text=self._job.output == "text", answerable=self._job.lines):
                 self._warn(words)
@@ -413,7 +415,7 @@ class HeadlessRun:
         first = next((r.seq for r in log if isinstance(r.event, InputReceived) and r.event.input == name), 0)
         if ended:
             for record in log[first - 1 : ended[-1].seq]:
-                await self._outlet.put(await self._format.show(record))
+                await self._output.put(await self._format.show(record))
 
     async def _end(self, result: TurnResult) -> None:
         """Print the result of a turn after all of its events, and warn the person of what went wrong."""
@@ -439,7 +441,7 @@ class HeadlessRun:
         text = await fetch_text(totals.reply, self._session.store.blob)
         key = result.turn or self._job.options.clock.nonce()
         ended = EndedTurn(result=result, key=key, totals=totals, text=text, facts=self._session.model_facts)
-        await self._outlet.put(self._format.result(ended))
+        await self._output.put(self._format.result(ended))
 
     def _denials(self, result: TurnResult) -> Iterable[str]:
         """Yield the warnings about calls that were not run. A program finds the calls that were decided in the output."""
@@ -451,16 +453,16 @@ class HeadlessRun:
         while self._shown_seq < seq and not self._all_shown:
             await self._progress.wait()
 
-    async def _stop_when_unread(self, stopping: Stopping) -> None:
-        await self._outlet.gone.wait()
-        await stopping.interrupt("nobody reads the output any more")
+    async def _stop_when_unread(self, stop_signals: StopSignals) -> None:
+        await self._output.gone.wait()
+        await stop_signals.interrupt("nobody reads the output any more")
 
     def _output_code(self) -> int:
         """Warn and return an error code when not everything could be printed."""
-        if not self._outlet.problem:
+        if not self._output.problem:
             return codes.DONE
         kept = f" `backstay sessions show {self._session.id}` has it." if self._session.store.url != "memory:" else ""
-        self._warn(f"Standard output could not be written: {self._outlet.problem}.{kept}")
+        self._warn(f"Standard output could not be written: {self._output.problem}.{kept}")
         return codes.COULD_NOT_START
 
     # --- state -------------------------------------------------------------------------------------------------------

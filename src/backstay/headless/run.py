@@ -17,8 +17,8 @@ from backstay.headless.conversation import HeadlessRun, Job, check_model, model_
 from backstay.headless.formats import hinting, with_store
 from backstay.headless.lookup import find, fork_warning
 from backstay.headless.result import INTERRUPTED
-from backstay.headless.signals import Stopping, Warn
-from backstay.headless.stdio import Outlet
+from backstay.headless.signals import StopSignals, Warn
+from backstay.headless.stdio import OutputWriter
 from backstay.logic.state.session_state import State
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore
@@ -45,13 +45,13 @@ async def run(job: Job, out: BinaryIO, stdin_fd: int, warn: Warn) -> int:
 
     Only the chosen format goes to `out`; input lines are read from `stdin_fd`; everything else is a warning.
     """
-    stopping = Stopping(job.drain_s, warn)
+    stop_signals = StopSignals(job.drain_s, warn)
     code = INTERRUPTED
     failure: BackstayError | None = None
     async with anyio.create_task_group() as tasks:
-        await tasks.start(stopping.listen, tasks)
+        await tasks.start(stop_signals.listen, tasks)
         try:
-            code = await _run(job, out, stdin_fd, warn, stopping)
+            code = await _run(job, out, stdin_fd, warn, stop_signals)
         except BackstayError as exc:
             failure = exc
         tasks.cancel_scope.cancel()
@@ -60,7 +60,7 @@ async def run(job: Job, out: BinaryIO, stdin_fd: int, warn: Warn) -> int:
     return code
 
 
-async def _run(job: Job, out: BinaryIO, stdin_fd: int, warn_person: Warn, stopping: Stopping) -> int:
+async def _run(job: Job, out: BinaryIO, stdin_fd: int, warn_person: Warn, stop_signals: StopSignals) -> int:
     async with use_store(job.options.store, clock=job.options.clock) as store:
         with hinting(store.url):
 
@@ -74,9 +74,9 @@ async def _run(job: Job, out: BinaryIO, stdin_fd: int, warn_person: Warn, stoppi
             if options.resume is None and not (options.session_id and await sessions.exists(store, options.session_id)):
                 check_model(options)
             async with open_with(options) as session:
-                headless = HeadlessRun(replace(job, options=options), session, Outlet(out), warn, approvals)
+                headless = HeadlessRun(replace(job, options=options), session, OutputWriter(out), warn, approvals)
                 await headless.open()
-                return await headless.run(stdin_fd, stopping)
+                return await headless.run(stdin_fd, stop_signals)
 
 
 # --- the session -----------------------------------------------------------------------------------------------------------------

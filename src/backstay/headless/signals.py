@@ -19,7 +19,7 @@ Warn = Callable[[str], None]
 _AGAIN_S: Final = 0.05
 
 
-class Stopping:
+class StopSignals:
     """Listen to signals and stop a session."""
 
     def __init__(self, drain_s: float, warn: Warn) -> None:

@@ -20,7 +20,7 @@ WAITING: Final = 1024 * 1024
 LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
-class Outlet:
+class OutputWriter:
     """Lines for a reader that may be slow or gone. A terminal gets no control characters, a pipe every byte."""
 
     def __init__(self, file: BinaryIO) -> None:
