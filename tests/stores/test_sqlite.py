@@ -151,7 +151,7 @@ async def test_an_append_whose_outcome_nobody_could_find_out_may_be_tried_again(
         raise io_error()
 
     taps.on_commit, taps.on_connect = _failing_once(taps, reached_the_disk), broken
-    with pytest.raises(StoreUnavailable, match="nobody knows"):
+    with pytest.raises(StoreUnavailable, match="it is not known whether"):
         await store.append(lease, 1, [said("two", 2)])
     taps.on_connect = None
 

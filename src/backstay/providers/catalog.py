@@ -40,7 +40,7 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(name: str, overrides: Mapping[str, ModelOverride] = {}) -> ModelFacts:
-    """What is known of the model `provider:model` or `provider:model@address`; cautious defaults, `known=False`, when nothing is.
+    """Return what is known of the model `provider:model` or `provider:model@address`; cautious defaults, `known=False`, when nothing is.
 
     An override is found under the whole name, the model's id as it was given, or the id that the catalog has.
     """
@@ -56,7 +56,7 @@ def facts_of(name: str, overrides: Mapping[str, ModelOverride] = {}) -> ModelFac
 
 
 def list_known_models() -> tuple[KnownModel, ...]:
-    """The models of the catalog, vendor by vendor, newest first."""
+    """Return the models of the catalog, vendor by vendor, newest first."""
     return tuple(_entries().values())
 
 
@@ -75,7 +75,7 @@ _PROVIDERS: Final = ("anthropic", "openai", "google")
 
 
 def _find(given: str) -> KnownModel | None:
-    """The entry that `given` means: its longest beginning that is one, when the rest is only a date or the like."""
+    """Return the entry that `given` means: its longest beginning that is one, when the rest is only a date or the like."""
     entries = _entries()
     for model in dict.fromkeys((given.lower(), given.lower().rpartition("/")[2])):
         for end in range(len(model), 0, -1):

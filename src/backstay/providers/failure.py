@@ -116,7 +116,7 @@ _RESET: Final = re.compile(r"x-ratelimit-reset-(?:requests|tokens)|anthropic-rat
 
 
 def _in_body(body: bytes) -> ProviderComplaint | None:
-    """The complaint of a body: a document, or an event of a stream."""
+    """Return the complaint of a body: a document, or an event of a stream."""
     for text in (body, *(line[5:] for line in body.splitlines() if line.startswith(b"data:"))):
         try:
             return complaint_in(read_json(text), named=True)
@@ -181,7 +181,7 @@ def _advice(complaint: ProviderComplaint, kind: ErrorKind, status: int, key: str
 
 
 def _wait(kind: ErrorKind, complaint: ProviderComplaint, low: Mapping[str, str]) -> float | None:
-    """How many seconds the provider asks for, or until the limits that are used up begin anew."""
+    """Return how many seconds the provider asks for, or until the limits that are used up begin anew."""
     asked = complaint.wait if complaint.wait is not None else retry_after(low)
     if asked is not None or kind != "rate_limit":
         return asked
@@ -204,5 +204,5 @@ def _until(text: str, low: Mapping[str, str]) -> float | None:
 
 
 def _tidy(words: str) -> str:
-    """One line of at most `LONGEST` characters, in which no key stands."""
+    """Return one line of at most `LONGEST` characters, in which no key stands."""
     return shorten(without_secrets(words), LONGEST)

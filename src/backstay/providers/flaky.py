@@ -42,7 +42,7 @@ FaultPlan = Callable[[int], ProviderFault | None]
 
 
 def fault_plan(*faults: ProviderFault | None) -> FaultPlan:
-    """Hurt the answers one after another as told; None, and whatever comes after the last, goes well."""
+    """Return a plan that hurts the answers one after another; those under None, and all after the last, go well."""
 
     def plan(position: int) -> ProviderFault | None:
         return faults[position] if position < len(faults) else None
@@ -51,7 +51,7 @@ def fault_plan(*faults: ProviderFault | None) -> FaultPlan:
 
 
 def seed_plan(seed: int, *, rate: float = 0.3, kinds: tuple[FaultKind, ...] = ("error", "cut", "double")) -> FaultPlan:
-    """Hurt a share of the answers as chance says; the same seed says the same."""
+    """Return a plan that hurts a share of the answers by chance; the same seed gives the same plan."""
 
     def plan(position: int) -> ProviderFault | None:
         chance = random.Random(f"{seed}/{position}")

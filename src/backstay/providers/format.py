@@ -19,13 +19,13 @@ LONGEST_NAME: Final = 64
 
 
 def tool_name(name: str) -> str:
-    """The name of a called tool as every provider takes it: a model may have made it up, and another is told of the call."""
+    """Return the name of a called tool as every provider takes it: a model may have made it up, and another is told of the call."""
     fit = re.sub(r"[^A-Za-z0-9_-]", "_", name) or "unnamed"
     return (fit if fit[0].isalpha() or fit[0] == "_" else f"_{fit}")[:LONGEST_NAME]
 
 
 def stand_in(part: object) -> str:
-    """What is sent in the place of a medium that a format or a model cannot take; empty for what is no medium."""
+    """Return what is sent in the place of a medium that a format or a model cannot take; empty for what is no medium."""
     match part:
         case InlineMedia():
             what = f"{part.media_type}, {len(part.content)} bytes"
@@ -67,7 +67,7 @@ class Decoder(Protocol):
         """Hear that the response has ended, and that its framing proves that nothing is missing."""
 
     def reply(self) -> ModelReply:
-        """The finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
+        """Return the finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,7 +58,7 @@ class AskedThen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drift(then: AskedThen, now: ModelRequest, *, compare_model: bool) -> tuple[str, ...]:
-    """A sentence for everything that is different; empty when the same was asked."""
+    """Return a sentence for everything that is different; empty when the same was asked."""
     found = [*_messages(then.messages, now.messages), *_instructions(then.instructions, now.instructions)]
     found += [*_tools(then, now.tools), *_parameters(then.asked.parameters, now.parameters)]
     if compare_model and now.model != then.asked.model:
@@ -215,7 +215,7 @@ class RecordedModel:
         return self._facts
 
     def child_of(self, position: int, index: int) -> str:
-        """The recorded session that the `index`-th call of the reply at `position` opened; empty when it opened none."""
+        """Return the recorded session that the `index`-th call of the reply at `position` opened; empty when it opened none."""
         at = self._start + position
         said = self._replies[at].event if 0 <= at < len(self._replies) else None
         calls = calls_of(said) if isinstance(said, ModelReplied) else ()
@@ -266,7 +266,7 @@ class RecordedModel:
         return drift(then, request, compare_model=not request.model.startswith(PREFIX))
 
     async def _summary(self, request: ModelRequest) -> ModelReply:
-        """The summary that was made after as many replies. Its usage comes with the first of the questions for it."""
+        """Return the summary that was made after as many replies. Its usage comes with the first of the questions for it."""
         await anyio.lowlevel.checkpoint()
         place = self._start + request.position
         made = self._summaries.get(place)
@@ -303,7 +303,7 @@ def parse_recorded(name: str) -> tuple[str, int]:
 
 
 def facts_then(records: Sequence[Recorded], find: FindFacts | None = None) -> ModelFacts:
-    """What is known of the model that a log asked first: from the catalog unless `find` tells it."""
+    """Return what is known of the model that a log asked first: from the catalog unless `find` tells it."""
     model = next((record.event.model for record in records if isinstance(record.event, ModelAsked)), "")
     if find is not None and model:
         return find(model)
@@ -317,7 +317,7 @@ def _as_then(facts: ModelFacts, records: Sequence[Recorded]) -> ModelFacts:
 
 
 def _summaries(records: Sequence[Recorded]) -> dict[int, Compacted]:
-    """The compactions in which a model had a part, by the replies that there were before them."""
+    """Return the compactions in which a model had a part, by the replies that there were before them."""
     made: dict[int, Compacted] = {}
     replies = 0
     for record in records:
@@ -359,7 +359,7 @@ class _Past:
         self._forget()
 
     async def question_of(self, reply: Recorded) -> AskedThen | None:
-        """The question that `reply` answers; None when the log or a blob does not have it any more."""
+        """Return the question that `reply` answers; None when the log or a blob does not have it any more."""
         place = self._places.get(reply.cause)
         if place is None:
             return None

@@ -84,7 +84,7 @@ def check_address(address: str, whose: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is this machine."""
+    """Return whether `host` is this machine."""
     host = host.lower().strip("[]")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -111,7 +111,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _compatible(name: str, base_url: str) -> Provider:
-    """A service that speaks OpenAI's Chat format."""
+    """Return a service that speaks OpenAI's Chat format."""
     variable = name.upper()
     return Provider(
         name=name,
@@ -172,7 +172,7 @@ FORMATS: Final[Mapping[str, str]] = {
 
 
 def load_format(name: str) -> Format:
-    """The wire format called `name`; only its own module is loaded. Raise `UserError` when there is none."""
+    """Return the wire format called `name`; only its own module is loaded. Raise `UserError` when there is none."""
     if name not in FORMATS:
         raise UserError(f"There is no format {name!r}. The formats are {', '.join(FORMATS)}.")
     found: Format = importlib.import_module(FORMATS[name]).FORMAT
@@ -182,7 +182,7 @@ def load_format(name: str) -> Format:
 def http_model(
     name: str, *, facts: FindFacts | None = None, environment: Mapping[str, str] = os.environ
 ) -> "HttpModel":
-    """The model `provider:model` or `provider:model@address` of a provider of the table.
+    """Return the model `provider:model` or `provider:model@address` of a provider of the table.
 
     Raise `UserError` when the name is incomplete or there is no key. The key is read again at each question.
     """
@@ -206,7 +206,7 @@ def http_model(
 
 
 def catalog_facts(name: str) -> ModelFacts:
-    """What the catalog knows of the model `provider:model`."""
+    """Return what the catalog knows of the model `provider:model`."""
     try:
         catalog = importlib.import_module("backstay.providers.catalog")
     except ModuleNotFoundError:
@@ -231,7 +231,7 @@ class _Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_variable(address: str) -> str:
-    """The variable for the key of a server that is asked by its address. No two hosts and ports have the same one."""
+    """Return the variable for the key of a server that is asked by its address. No two hosts and ports have the same one."""
     parts = urlsplit(address)
     host = (parts.hostname or "").upper().replace("-", "__").replace(".", "_")
     port = f"_PORT_{parts.port}" if parts.port else ""
@@ -279,7 +279,7 @@ def full_name(name: str, cwd: Path) -> str:
 def find_model(
     name: str, clock: Clock, *, facts: FindFacts | None = None, environment: Mapping[str, str] = os.environ
 ) -> Model:
-    """The model called `name`. Raise `UserError` when there is none, or no key for it.
+    """Return the model called `name`. Raise `UserError` when there is none, or no key for it.
 
     `facts` tells what is known of a model that is asked over HTTP: the catalog, unless something else is given.
     """

@@ -40,7 +40,7 @@ class ModelAround:
 
     @asynccontextmanager
     async def _open_stream(self, request: ModelRequest) -> AsyncIterator[Stream]:
-        """The stream of the wrapped model; it is closed however the block is left."""
+        """Yield the stream of the wrapped model; it is closed however the block is left."""
         stream = self._inner.ask(request)
         try:
             yield stream

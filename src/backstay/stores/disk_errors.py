@@ -14,7 +14,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def explain_os(error: OSError, path: str | Path) -> StoreError:
-    """The error that a user of a store sees."""
+    """Return the error that a user of a store sees."""
     if error.errno in _FULL:
         return full(path)
     if error.errno in FORBIDDEN and (error.errno == errno.EROFS or is_read_only(path)):
@@ -29,13 +29,13 @@ def explain_os(error: OSError, path: str | Path) -> StoreError:
 
 
 def free_space(path: str | Path) -> int:
-    """Return how many bytes this user may still write to the disk of `path`. Raise `OSError` when nobody knows."""
+    """Return how many bytes this user may still write to the disk of `path`. Raise `OSError` when the system does not say."""
     disk = os.statvfs(os.path.dirname(path) or ".")
     return disk.f_bavail * disk.f_frsize
 
 
 def full(path: str | Path) -> StoreFull:
-    """The error for a disk without space."""
+    """Return the error for a disk without space."""
     return StoreFull(
         f"No space is left on the disk of {str(path)!r}. Free some space outside of the store: deleting sessions needs a little "
         "too. What was acknowledged is safe."
@@ -43,14 +43,14 @@ def full(path: str | Path) -> StoreFull:
 
 
 def read_only(path: str | Path) -> StoreReadOnly:
-    """The error for a disk that nothing may be written to."""
+    """Return the error for a disk that nothing may be written to."""
     return StoreReadOnly(
         f"{str(path)!r} is on a read-only file system: it can be read but not written. Make that writable, or use another store."
     )
 
 
 def is_read_only(path: str | Path) -> bool:
-    """Whether the file system of `path`, or of the nearest folder above it that exists, takes no writes."""
+    """Return whether the file system of `path`, or of the nearest folder above it that exists, takes no writes."""
     for each in (Path(path), *Path(path).parents):
         try:
             return bool(os.statvfs(each).f_flag & os.ST_RDONLY)

@@ -17,7 +17,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 
 
 def select(metas: Iterable[SessionMeta], query: SessionQuery) -> tuple[SessionMeta, ...]:
-    """The sessions that `query` asks for, newest first."""
+    """Return the sessions that `query` asks for, newest first."""
     chosen = (
         meta
         for meta in metas
@@ -30,12 +30,12 @@ def select(metas: Iterable[SessionMeta], query: SessionQuery) -> tuple[SessionMe
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words that a search for `text` looks for."""
+    """Return the words that a search for `text` looks for."""
     return tuple(_WORD.findall(_fold_letters(text)))
 
 
 def find(meta: SessionMeta, records: Iterable[Recorded], words: Sequence[str]) -> Iterator[tuple[int, SearchHit]]:
-    """The events of a session in which some word begins with each of `words`, with their times.
+    """Yield the events of a session in which some word begins with each of `words`, with their times.
 
     No words find nothing.
     """
@@ -50,13 +50,13 @@ def find(meta: SessionMeta, records: Iterable[Recorded], words: Sequence[str]) -
 
 
 def newest(hits: Iterable[tuple[int, SearchHit]], limit: int) -> tuple[SearchHit, ...]:
-    """The `limit` newest of some hits."""
+    """Return the `limit` newest of some hits."""
     ordered = sorted(hits, key=lambda hit: (hit[0], hit[1].seq), reverse=True)
     return tuple(hit for _, hit in ordered[: max(0, limit)])
 
 
 def no_session(session: str) -> NoSession:
-    """The error for a session that is not there."""
+    """Return the error for a session that is not there."""
     return NoSession(f"There is no session {session!r} in this store. `backstay sessions list` shows what there is.")
 
 

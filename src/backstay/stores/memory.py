@@ -90,7 +90,7 @@ class MemoryStore:
         self._shelf.blobs.update(blobs)
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
-        """The events after seq `after`. Raise `NoSession` when there is no such session."""
+        """Return the events after seq `after`. Raise `NoSession` when there is no such session."""
         end = None if limit is None else after + limit
         return _slice_of(self._log(session).lines[after:end], after)
 
@@ -119,7 +119,7 @@ class MemoryStore:
             log.holder = None
 
     async def holder(self, session: str) -> Lease | None:
-        """Who may write the session now, if a living owner does."""
+        """Return who may write the session now, if a living owner does."""
         log = self._shelf.logs.get(check_session_id(session))
         if log is None or log.holder is None:
             return None
@@ -127,7 +127,7 @@ class MemoryStore:
         return None if self._is_dead(owner) or self._shelf.until[owner.id] <= self._clock.now() else log.holder
 
     async def meta(self, session: str) -> SessionMeta:
-        """The metadata of one session; `NoSession` when there is none."""
+        """Return the metadata of one session; `NoSession` when there is none."""
         return self._log(session).meta
 
     async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008  # frozen
@@ -135,7 +135,7 @@ class MemoryStore:
         return select((log.meta for log in self._shelf.logs.values() if log.lines), query)
 
     async def search(self, text: str, limit: int = 20) -> tuple[SearchHit, ...]:
-        """Where every word of `text` was said or shown, newest first."""
+        """Return where every word of `text` was said or shown, newest first."""
         words, logs = words_of(text), self._shelf.logs.values()
         return newest((hit for log in logs for hit in find(log.meta, _slice_of(log.lines).records, words)), limit)
 
@@ -150,14 +150,14 @@ class MemoryStore:
                 self._shelf.blobs.pop(sha256, None)
 
     async def blob(self, sha256: str) -> bytes:
-        """The bytes of a blob. Raise `BlobMissing`."""
+        """Return the bytes of a blob. Raise `BlobMissing`."""
         try:
             return self._shelf.blobs[sha256]
         except KeyError as exc:
             raise BlobMissing(f"The blob {sha256!r} is not in this store.") from exc
 
     async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
-        """The newest cached fold state made by the code `digest`."""
+        """Return the newest cached fold state made by the code `digest`."""
         log = self._shelf.logs.get(check_session_id(session))
         kept = log.snapshot if log is not None else None
         return kept if kept is not None and kept.digest == digest else None

@@ -47,7 +47,7 @@ async def open_store(url: str, *, clock: Clock, read_only: bool = False, create:
 
 
 def key_of(url: str) -> str:
-    """The key of the store that `url` names, from where it says; empty when it has none, or nobody can have it. May wait for a person."""
+    """Return the key of the store that `url` names; empty when it has none, or none can be had. May wait for a person."""
     from backstay.stores.sqlite.cipher import fetch_key  # few stores have a key
 
     kind, _, rest = url.partition(":")
@@ -80,7 +80,7 @@ async def _open_sqlite(url: str, *, clock: Clock, read_only: bool, create: bool)
 
 
 def _options(url: str, text: str) -> Mapping[str, str]:
-    """The options of a SQLite store. One that is not understood is an error: it may have been meant as a key."""
+    """Return the options of a SQLite store. One that is not understood is an error: it may have been meant as a key."""
     found: dict[str, str] = {}
     for option in text.split("&"):
         name, _, value = option.partition("=")
@@ -93,7 +93,7 @@ def _options(url: str, text: str) -> Mapping[str, str]:
 
 
 def _usual_key(path: str) -> str:
-    """Where the key of the usual store is, when `path` is that store and it has one.
+    """Return where the key of the usual store is, when `path` is that store and it has one.
 
     A variable that is set but empty counts: a key was wanted, and saying so later is better than plain text now.
     """
@@ -104,14 +104,14 @@ def _usual_key(path: str) -> str:
 
 
 def _usual_file() -> Path:
-    """The file of the store that is used when none is named, as `options.default_store_url` has it."""
+    """Return the file of the store that is used when none is named, as `options.default_store_url` has it."""
     if given := os.environ.get("BACKSTAY_DATA_DIR"):
         return Path(given).expanduser() / "sessions.db"
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "backstay" / "sessions.db"
 
 
 def _path(url: str, rest: str) -> str:
-    """The path after `kind:`; `///` begins an absolute one, as in every URL without a host."""
+    """Return the path after `kind:`; `///` begins an absolute one, as in every URL without a host."""
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host or not path.strip("/"):
@@ -135,7 +135,7 @@ def _unknown(url: str) -> UserError:
 
 
 def _safe(url: str) -> str:
-    """`url` without a password and without whatever may be meant as a key."""
+    """Return `url` without a password and without what may be meant as a key."""
     shown = re.split(r"[?&#;,]\s*\w*\s*=|\?", url, maxsplit=1)[0]
     scheme, separator, rest = shown.partition("://")
     account, at, host = rest.rpartition("@")

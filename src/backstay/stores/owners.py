@@ -21,7 +21,7 @@ _PROC: Final = Path("/proc")
 
 
 def this_process(label: str = "") -> Owner:
-    """An owner for this process. Each call makes a new one: two owners of one process exclude each other too."""
+    """Return an owner for this process. Each call makes a new one: two owners of one process exclude each other too."""
     return Owner(
         id=secrets.token_hex(8),
         host=replace_surrogates(platform.node()),
@@ -34,7 +34,7 @@ def this_process(label: str = "") -> Owner:
 
 
 def is_dead(owner: Owner) -> bool:
-    """Whether `owner` certainly lives no more.
+    """Return whether `owner` certainly lives no more.
 
     An owner on another machine, or behind another namespace of process ids, is never certain: only its lease can run out.
     """
@@ -59,7 +59,7 @@ def describe_holder(lease: Lease) -> str:
 
 
 def check_terms(owner: Owner, ttl_s: float) -> int:
-    """The time that a lease lasts in microseconds. Raise `UserError` for an owner or a time that no store can keep."""
+    """Return the time that a lease lasts in microseconds. Raise `UserError` for an owner or a time that no store can keep."""
     try:
         msgspec.json.encode(owner)
     except (UnicodeEncodeError, TypeError, ValueError, OverflowError) as exc:
@@ -70,7 +70,7 @@ def check_terms(owner: Owner, ttl_s: float) -> int:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When process `pid` started, in clock ticks since boot; None when it is gone, 0 where the system does not say.
+    """Return when process `pid` started, in clock ticks since boot; None when it is gone, 0 where the system does not say.
 
     A zombie counts as gone: it will never write again. A process that cannot be looked at, for lack of file handles or of
     permission, is not gone for that.
@@ -88,7 +88,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def _namespace() -> int:
-    """The number of the namespace that gives this process its id; 0 where the system does not say."""
+    """Return the number of the namespace that gives this process its id; 0 where the system does not say."""
     try:
         return os.stat(_PROC / "self/ns/pid").st_ino
     except OSError:
@@ -96,7 +96,7 @@ def _namespace() -> int:
 
 
 def _shows_us() -> bool:
-    """Whether `/proc` is there, and that of our own namespace: else its numbers are not the ids that we know."""
+    """Return whether `/proc` is there, and that of our own namespace: else its numbers are not the ids that we know."""
     try:
         return os.readlink(_PROC / "self") == str(os.getpid())
     except OSError:

@@ -77,7 +77,7 @@ def log(*events: Event, after: int = 0) -> tuple[Recorded, ...]:
 
 
 def started(session: str = "s1", **fields: object) -> Started:
-    """The first event of a session in `/work` on a scripted model."""
+    """Return the first event of a session in `/work` on a scripted model."""
     known: dict[str, object] = {
         "session": check_session_id(session),
         "context": SessionContext(working_dir="/work"),
@@ -88,7 +88,7 @@ def started(session: str = "s1", **fields: object) -> Started:
 
 
 def conversation(*exchanges: tuple[str, str], session: str = "s1", tool: str = "") -> tuple[Recorded, ...]:
-    """The log of a session in which each prompt was answered; with `tool`, every answer needed one call of it first."""
+    """Return the log of a session in which each prompt was answered; with `tool`, every answer needed one call of it first."""
     records = [recorded(started(session), by="user")]
     for number, (prompt, answer) in enumerate(exchanges, 1):
         records += _turn(len(records), number, prompt, answer, tool)
@@ -96,7 +96,7 @@ def conversation(*exchanges: tuple[str, str], session: str = "s1", tool: str = "
 
 
 def cut_conversation(session: str = "s1") -> tuple[Recorded, ...]:
-    """The log of a process that died while a tool was running, was opened again, and was interrupted by its person."""
+    """Return the log of a process that died while a tool was running, was opened again, and was interrupted by its person."""
     whole = conversation(("Delete the old files.", "Done."), session=session, tool="Bash")
     died = next(index for index, record in enumerate(whole) if isinstance(record.event, ToolStarted)) + 1
     running = whole[died - 1].event
@@ -114,7 +114,7 @@ def cut_conversation(session: str = "s1") -> tuple[Recorded, ...]:
 
 
 def golden_logs() -> dict[str, tuple[Recorded, ...]]:
-    """The logs that every later version must be able to read, by file name."""
+    """Return the logs that every later version must be able to read, by file name."""
     return {
         "every_event": log(*example_events()),
         "conversation": conversation(("Hello", "Hi."), ("Say ü and \u2028.", "ü and \u2028.")),

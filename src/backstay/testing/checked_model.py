@@ -43,7 +43,7 @@ from backstay.vocab.messages import (
 def check_shape(
     format: str, messages: Sequence[Message], *, provider: str = "", prefill: bool = False
 ) -> tuple[str, ...]:
-    """The rules of `format` that `messages` break, as `rule: messages[i]: what is wrong`; empty when there are none.
+    """Return the rules of `format` that `messages` break, as `rule: messages[i]: what is wrong`; empty when there are none.
 
     `provider` is who will read the request, where it is not the one that the format is named after; `prefill` allows
     the last message to be the beginning of the answer.
@@ -91,7 +91,7 @@ Rule = Callable[[Request], Iterator[str]]
 
 
 def something_is_said(request: Request) -> Iterator[str]:
-    """A request holds a message that is not a system message."""
+    """Check that a request holds a message that is not a system message."""
     if not request.turns:
         yield f"messages[0:{len(request.messages)}]: nobody says anything"
 
@@ -106,20 +106,20 @@ def system_comes_first(request: Request) -> Iterator[str]:
 
 
 def user_begins(request: Request) -> Iterator[str]:
-    """The first message that is not a system message is the user's."""
+    """Check that the first message that is not a system message is the user's."""
     first = next(((i, m) for i, m in enumerate(request.messages) if m.role != "system"), None)
     if first is not None and first[1].role != "user":
         yield f"messages[{first[0]}]: the conversation begins with {first[1].role!r}"
 
 
 def user_ends(request: Request) -> Iterator[str]:
-    """The last message is the user's or a tool's, unless the answer may be begun for the model."""
+    """Check that the last message is the user's or a tool's, unless the answer may be begun for the model."""
     if request.turns and request.turns[-1].role == "assistant" and not request.prefill:
         yield f"messages[{request.turns[-1].first}]: the conversation ends with the assistant"
 
 
 def beginning_of_answer_ends_in_ink(request: Request) -> Iterator[str]:
-    """A last message of the assistant, the beginning of its answer, does not end in white space."""
+    """Check that a last message of the assistant, the beginning of its answer, does not end in white space."""
     last = request.turns[-1] if request.turns else None
     if last is not None and last.role == "assistant" and last.parts:
         final = last.parts[-1]
@@ -131,7 +131,7 @@ def beginning_of_answer_ends_in_ink(request: Request) -> Iterator[str]:
 
 
 def parts_fit_their_role(request: Request) -> Iterator[str]:
-    """Each role holds only its own parts: calls, reasoning and server blocks are the assistant's, results a tool's.
+    """Check that each role holds only its own parts: calls, reasoning and server blocks are the assistant's, results a tool's.
 
     Only `openai-chat` refuses results in a user message. Media may be anybody's: where a provider does not take them,
     the adapter names them in words.
@@ -224,7 +224,7 @@ def results_have_calls(request: Request) -> Iterator[str]:
 
 
 def results_are_in_the_next_turn(request: Request) -> Iterator[str]:
-    """All calls of the assistant's turn have their results in the user's turn right after it."""
+    """Check that all calls of the assistant's turn have their results in the user's turn right after it."""
     for turn, answer in _with_next(request.turns):
         given = {result.call for result in answer.results} if answer else set()
         for call in turn.calls:
@@ -263,7 +263,7 @@ def outputs_come_before_the_model_goes_on(request: Request) -> Iterator[str]:
 
 
 def as_many_responses_as_calls(request: Request) -> Iterator[str]:
-    """The turn after function calls holds exactly as many function responses."""
+    """Check that the turn after function calls holds exactly as many function responses."""
     for turn, answer in _with_next(request.turns):
         made, given = len(turn.calls), len(answer.results) if answer else 0
         if made and made != given:

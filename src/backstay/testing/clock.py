@@ -64,13 +64,13 @@ class ObedientClock:
         return len(self._sleepers)
 
     def advance(self, seconds: float) -> None:
-        """Move the time on and wake whoever is due. Those it wakes go on when the caller waits next."""
+        """Move the time on and wake the tasks that are due. They go on when the caller waits next."""
         self._now += max(0, round(seconds * 1_000_000))
         while self._sleepers and self._sleepers[0].due <= self._now:
             heapq.heappop(self._sleepers).wake.set()
 
     def advance_to_next(self) -> bool:
-        """Move the time to the first who sleeps; say whether anybody did."""
+        """Move the time to the first task that sleeps; return whether one did."""
         if not self._sleepers:
             return False
         self.advance((self._sleepers[0].due - self._now) / 1_000_000)

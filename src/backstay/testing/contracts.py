@@ -212,7 +212,7 @@ def _marks(node: ast.Module | ast.ClassDef, name: str, *, is_collected: bool) ->
 
 
 def _pytestmarks(node: ast.Module | ast.ClassDef) -> Iterator[ast.expr]:
-    """The marks of a `pytestmark = ...` or `pytestmark = [...]` in the body."""
+    """Yield the marks of a `pytestmark = ...` or `pytestmark = [...]` in the body."""
     for each in node.body:
         match each:
             case (

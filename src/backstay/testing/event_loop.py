@@ -96,7 +96,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Say nothing of what the tasks of a killed process leave behind; what matters is raised where it is awaited."""
 
     def _run_once(self) -> None:
-        """One round: everything that is ready now, in the order of the seed."""
+        """Run one round: everything that is ready now, in the order of the seed."""
         brought = self._from_threads()
         if not (brought or self._ready or self._stopping):
             self._pass_time()
@@ -177,7 +177,7 @@ def _task(handle: asyncio.Handle) -> _Task[Any] | None:
 
 
 def _where(task: asyncio.Task[Any]) -> str:
-    """The name of a task and the places in which it waits, the innermost last."""
+    """Return the name of a task and the places in which it waits, the innermost last."""
     places: list[str] = []
     inner: Any = task.get_coro()  # Any: whatever coroutines await in the end
     while inner is not None:

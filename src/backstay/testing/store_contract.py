@@ -62,7 +62,7 @@ class StepClock:
         return self.time
 
     def nonce(self) -> str:
-        """The next word of a fixed row."""
+        """Return the next word of a fixed row."""
         self._nonces += 1
         return f"n{self._nonces}"
 
@@ -73,17 +73,17 @@ class StepClock:
 
 
 def owner(name: str = "one") -> Owner:
-    """A process on a machine that nobody can ask."""
+    """Return an owner on another machine."""
     return Owner(id=name, host="elsewhere", boot="b", pid=42, started=1, label=f"{name} agent")
 
 
 def say(text: str, seq: int, at: int = 0) -> Recorded:
-    """Somebody said something."""
+    """Return an input with a text."""
     return recorded(InputReceived(input=f"i{seq}", parts=(Text(text=text),)), seq, at=at or START + seq)
 
 
 def opening(session: str, *texts: str, at: int = START, **fields: object) -> tuple[Recorded, ...]:
-    """A session in which some things were said, all at one time."""
+    """Return a session in which some things were said, all at one time."""
     said = (say(text, seq, at) for seq, text in enumerate(texts, 2))
     return (recorded(started(session, **fields), at=at), *said)
 
@@ -103,7 +103,7 @@ class StoreRefusals:
     async def open_one(
         self, where: Path, clock: Clock | None = None, dead: Sequence[str] = ()
     ) -> AsyncIterator[EventStore]:
-        """A store that is closed in the end. Owners whose ids are in `dead` are dead."""
+        """Yield a store that is closed in the end. Owners whose ids are in `dead` are dead."""
         store = await self.open_store(where, clock=clock or StepClock(), is_dead=lambda owner: owner.id in dead)
         try:
             yield store

@@ -72,11 +72,11 @@ class ContentBlock(Struct, kw_only=True):
         return piece
 
     def text(self, key: str) -> str:
-        """The whole text under `key`."""
+        """Return the whole text under `key`."""
         return text_in(self.start, key) + "".join(self.added.get(key, ()))
 
     def native(self) -> Fields:
-        """The block as it must be sent back."""
+        """Return the block as it must be sent back."""
         block = dict(self.start)
         for key in self.added:
             if key != "input" and (block.get(key) is None or isinstance(block[key], str)):
@@ -109,7 +109,7 @@ class PartialReply(Struct, kw_only=True):
 
 
 def arguments(text: str) -> msgspec.Raw:
-    """The arguments of a call as a JSON object, spelled as they were sent."""
+    """Return the arguments of a call as a JSON object, spelled as they were sent."""
     return msgspec.Raw(object_text(text).encode())
 
 
@@ -211,7 +211,7 @@ def _server_block(block: ContentBlock, names: Mapping[str, str]) -> ServerBlock:
 
 
 def _gist(value: object) -> str:
-    """What a person would want to read of a block, without what is encrypted."""
+    """Return what a person would want to read of a block, without what is encrypted."""
     if isinstance(value, list):
         return "; ".join(filter(None, map(_gist, value[:10])))
     if not isinstance(value, dict):
@@ -240,7 +240,7 @@ def _is_json(text: str) -> bool:
 
 
 def _opaque(blocks: Sequence[ContentBlock], stop: Stop) -> bytes:
-    """The content to send back, when `parts` cannot say it all."""
+    """Return the content to send back, when `parts` cannot say it all."""
     content = [block.native() for block in blocks if not _is_blank(block)]
     if stop != "tool_calls":  # after calls, the provider itself fills in what its tools still owe
         content = [block for block in content if not _lacks_result(block, content)]
@@ -254,7 +254,7 @@ def _is_blank(block: ContentBlock) -> bool:
 
 
 def _lacks_result(block: Mapping[str, object], content: Sequence[Mapping[str, object]]) -> bool:
-    """Whether the provider began one of its tools and gave no result: sent back like that, it is refused."""
+    """Return whether the provider began one of its tools and gave no result: sent back like that, it is refused."""
     if block.get("type") not in ("server_tool_use", "mcp_tool_use"):
         return False
     return not any(each.get("tool_use_id") == block.get("id") for each in content)
@@ -325,7 +325,7 @@ class AnthropicDecoder:
         """Hear that the response has ended; the provider's own last word is what counts."""
 
     def reply(self) -> ModelReply:
-        """The finished reply."""
+        """Return the finished reply."""
         if not self._finished:
             raise ProviderError("transport", "The answer ended without its final event: it was cut.")
         return finish(self._answer)

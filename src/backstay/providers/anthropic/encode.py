@@ -62,7 +62,7 @@ class BlockWriter:
         return b'{"role":"' + role + b'","content":[' + content + b"]}"
 
     def begins_with_thought(self, message: Message) -> bool:
-        """Whether the first block of what the assistant said is a signed thought."""
+        """Return whether the first block of what the assistant said is a signed thought."""
         if self._is_native(message):
             first = msgspec.json.decode(message.opaque, type=list[dict[str, object]])[:1]
             return any(block.get("type") in ("thinking", "redacted_thinking") for block in first)
@@ -159,7 +159,7 @@ def _wire_id(call: str) -> str:
 
 
 def _kind(part: InlineMedia | MediaLink | MediaRef) -> str:
-    """The type of block that carries a medium; empty when none does."""
+    """Return the type of block that carries a medium; empty when none does."""
     match part:
         case InlineMedia(media_type=media_type):
             return "image" if media_type in _IMAGES else _document(media_type)
@@ -238,7 +238,7 @@ class AnthropicEncoder:
         return b",".join(filter(None, marked))
 
     def _may_budget(self) -> bool:
-        """Whether the model may think within a budget: not in the middle of calls that it made without a thought."""
+        """Return whether the model may think within a budget: not in the middle of calls that it made without a thought."""
         if "reasoning" not in self._facts.abilities or "effort" in self._facts.abilities:
             return False
         newest = [messages for _, messages in self._prefix.newest(2)]

@@ -19,7 +19,7 @@ _LEAST_TOP_P: Final = 0.95
 
 
 def shape_answer(request: ModelRequest, facts: ModelFacts, *, may_budget: bool) -> Fields:
-    """The fields of a request besides its conversation, its tools and its instructions.
+    """Return the fields of a request besides its conversation, its tools and its instructions.
 
     `may_budget` says whether the conversation lets the model think within a budget.
     """
@@ -44,7 +44,7 @@ def shape_answer(request: ModelRequest, facts: ModelFacts, *, may_budget: bool) 
 
 
 def server_tools(request: ModelRequest, facts: ModelFacts) -> list[Fields]:
-    """The tools that the provider runs itself."""
+    """Return the tools that the provider runs itself."""
     wanted = request.parameters.get("web_search")
     taken = any(tool.name == WEB_SEARCH["name"] for tool in request.tools)
     if not wanted or taken or "web_search" not in facts.abilities:
@@ -53,7 +53,7 @@ def server_tools(request: ModelRequest, facts: ModelFacts) -> list[Fields]:
 
 
 def close_schema(schema: Mapping[str, object]) -> Fields:
-    """A schema as structured output takes it: objects are closed, and limits that it refuses are left out."""
+    """Return a schema as structured output takes it: objects are closed, and limits that it refuses are left out."""
     result: Fields = {}
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, dict):
@@ -93,7 +93,7 @@ def _tool_choice(given: Mapping[str, object], tools: Sequence[ToolSpec], facts: 
 def _thinking(
     given: Mapping[str, object], facts: ModelFacts, max_tokens: int, *, may_think: bool, may_budget: bool
 ) -> Fields:
-    """How much to think. A model with both abilities is told how hard, with reasoning alone a budget, with effort alone nothing."""
+    """Return how much to think. A model with both abilities is told how hard, with reasoning alone a budget, with effort alone nothing."""
     effort = given.get("effort")
     if not isinstance(effort, str) or effort == "none" or "reasoning" not in facts.abilities or not may_think:
         return {}

@@ -95,7 +95,7 @@ def _put(root: object, steps: list[str | int], value: object, *, append: bool) -
 
 
 def _has_room(place: object, step: str | int) -> bool:
-    """Whether `step` leads somewhere in `place`; where nothing is yet, None stands afterwards."""
+    """Return whether `step` leads somewhere in `place`; where nothing is yet, None stands afterwards."""
     if isinstance(place, dict) and isinstance(step, str):
         place.setdefault(step, None)
         return True
@@ -141,7 +141,7 @@ _LONGEST: Final = 500
 
 
 def kind_of(part: Fields) -> str:
-    """The provider's name for what `part` is; empty when it is nothing."""
+    """Return the provider's name for what `part` is; empty when it is nothing."""
     return next((name for name in part if name not in _AROUND), "")
 
 
@@ -188,13 +188,13 @@ def make_parts(native: Sequence[Fields], cut: int = -1) -> tuple[tuple[InFlightP
 
 
 def make_opaque(native: Sequence[Fields]) -> bytes:
-    """The parts as they must be sent back; empty when our own parts say all of it."""
+    """Return the parts as they must be sent back; empty when our own parts say all of it."""
     plain = all(kind_of(part) in _SAID and "thoughtSignature" not in part for part in native)
     return b"" if plain else msgspec.json.encode(native)
 
 
 def make_grounding(candidates: Sequence[Fields]) -> Iterator[ServerBlock]:
-    """What the provider searched for and read by itself. It says so beside the parts and does not want it back."""
+    """Yield what the provider searched for and read by itself. It says so beside the parts and does not want it back."""
     queries: dict[str, None] = {}
     addresses: dict[str, None] = {}
     grounded = False
@@ -212,7 +212,7 @@ def make_grounding(candidates: Sequence[Fields]) -> Iterator[ServerBlock]:
 
 
 def make_usage(counts: Fields | None) -> Usage | None:
-    """The tokens of the call; None when no number is given. The prompt's count has the cached ones in it already."""
+    """Return the tokens of the call; None when no number is given. The prompt's count has the cached ones in it already."""
     found = [counts.get(name) if counts else None for name in _COUNTS]
     if not any(isinstance(count, int) for count in found):
         return None
@@ -221,7 +221,7 @@ def make_usage(counts: Fields | None) -> Usage | None:
 
 
 def stop_for(finish: str, message: str, parts: Sequence[InFlightPart]) -> tuple[Stop, tuple[str, ...]]:
-    """Why the answer ended, and a note when that is out of the ordinary."""
+    """Return why the answer ended, and a note when that is out of the ordinary."""
     stop = _STOPS.get(finish, "other")
     if stop != "length" and any(isinstance(part, ToolCall) for part in parts):
         stop = "tool_calls"
@@ -418,7 +418,7 @@ class GoogleDecoder:
         self._open = None
 
     def _cut(self) -> int:
-        """The index of a call that never came to its end, where the answer did not come to its own end either."""
+        """Return the index of a call that never came to its end, where the answer did not come to its own end either."""
         if self._open is None or self._finish == "STOP":
             return -1
         return next(index for index, part in enumerate(self._native) if part is self._open.part)

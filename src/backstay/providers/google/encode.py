@@ -80,7 +80,7 @@ def _declaration(tool: ToolSpec) -> dict[str, object]:
 
 
 def _answer_schema(schema: object) -> object:
-    """The schema itself, also where it comes with a name: `{"schema": {...}, "name": ...}`."""
+    """Return the schema itself, also where it comes with a name: `{"schema": {...}, "name": ...}`."""
     if not isinstance(schema, Mapping):
         return None
     inner = schema.get("schema")
@@ -208,7 +208,7 @@ def _path(model: str) -> str:
 
 
 def _join(contents: Sequence[bytes], rest: Mapping[str, object]) -> bytes:
-    """The body of a request. A long conversation is copied only once; `rest` may bring contents of its own."""
+    """Return the body of a request. A long conversation is copied only once; `rest` may bring contents of its own."""
     written = msgspec.json.encode(rest)
     if "contents" in rest:
         return written
@@ -227,7 +227,7 @@ def _is_no_response(part: bytes) -> bool:
 
 
 def _native(message: Message) -> bytes | None:
-    """The parts of a reply as the provider wrote them, without the brackets of their array."""
+    """Return the parts of a reply as the provider wrote them, without the brackets of their array."""
     written = message.opaque.strip()
     return written[1:-1].strip() if written.startswith(b"[") and written.endswith(b"]") else None
 
@@ -245,7 +245,7 @@ def _call(call: ToolCall, wire: str, signature: str) -> bytes:
 
 
 def _encode_common(part: object) -> Iterator[bytes]:
-    """What both sides may say. Reasoning and server blocks are not among it: only a reply's own bytes carry them."""
+    """Yield what both sides may say. Reasoning and server blocks are not among it: only a reply's own bytes carry them."""
     match part:
         case Text(text=text) | TextRef(head=text):
             yield _text(text)

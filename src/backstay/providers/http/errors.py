@@ -14,7 +14,7 @@ CONNECT_S = 15.0
 
 
 def problem_of(exc: httpx.RequestError | OSError, url: str) -> ProviderError:
-    """What an error of the connection to `url` means."""
+    """Return what an error of the connection to `url` means."""
     host = urlsplit(url).netloc
     match exc:
         case httpx.ConnectTimeout():
@@ -35,7 +35,7 @@ def problem_of(exc: httpx.RequestError | OSError, url: str) -> ProviderError:
 
 
 def name_server(problem: ProviderError, response: httpx.Response, url: str) -> ProviderError:
-    """The same problem, with who has it and its status where its words do not say them."""
+    """Return the same problem, with who has it and its status where its words do not say them."""
     host, status = urlsplit(url).netloc, str(response.status_code)
     words = str(problem)
     if status in words:
@@ -44,7 +44,7 @@ def name_server(problem: ProviderError, response: httpx.Response, url: str) -> P
 
 
 def refuse_redirect(status: int, location: str, url: str) -> ProviderError:
-    """What a redirect means: it is not followed, because the key would go along."""
+    """Return what a redirect means: it is not followed, because the key would go along."""
     return ProviderError(
         "bad_request",
         f"{urlsplit(url).netloc!r} sends requests elsewhere ({status}, to {location!r}), and redirects are not followed. "
@@ -66,7 +66,7 @@ def _why(exc: httpx.ConnectError) -> str:
 
 
 def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """An error, what it came from, and so on, groups included."""
+    """Return an error, what it came from, and so on, groups included."""
     seen: list[BaseException] = [exc]
     for each in seen:
         inner = each.exceptions if isinstance(each, BaseExceptionGroup) else ()

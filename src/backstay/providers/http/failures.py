@@ -35,19 +35,19 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def without_secrets(words: str) -> str:
-    """What a server said, without keys: those that anybody can tell, and those that it quotes in part."""
+    """Return what a server said, without keys: those that can be told by their form, and those that it quotes in part."""
     return PLAIN.text(_QUOTED_KEY.sub(lambda found: f"{found[1] or ''}{REDACTED}", words))
 
 
 def disclosable(problem: ProviderError) -> ProviderError:
-    """The same problem in words that hold no secret."""
+    """Return the same problem in words that hold no secret."""
     said = str(problem)
     told = without_secrets(said)
     return problem if told == said else ProviderError(problem.kind, told, retry_after_s=problem.retry_after_s)
 
 
 def kind_of_status(status: int) -> ErrorKind:
-    """The kind of failure that an HTTP status stands for, when nothing else says more."""
+    """Return the kind of failure that an HTTP status stands for, when nothing else says more."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status >= 500:
@@ -75,7 +75,7 @@ def seconds_until(moment: datetime, headers: Mapping[str, str]) -> float:
 
 
 def http_date(text: str) -> datetime | None:
-    """The moment of an HTTP date."""
+    """Return the moment of an HTTP date."""
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, TypeError):
@@ -91,7 +91,7 @@ def span(text: str) -> float | None:
 
 
 def number(text: str) -> float | None:
-    """A number from 0 on; None for anything else."""
+    """Return a number from 0 on; None for anything else."""
     try:
         found = float(text)
     except ValueError:
@@ -100,12 +100,12 @@ def number(text: str) -> float | None:
 
 
 def page_words(body: bytes) -> str:
-    """The words of an error page, in one line."""
+    """Return the words of an error page, in one line."""
     return " ".join(_TAGS.sub(" ", body[:20_000].decode("utf-8", "replace")).split())
 
 
 def sentences(words: str, advice: str) -> str:
-    """A provider's words and what to do about them, as sentences."""
+    """Return a provider's words and what to do about them, as sentences."""
     if not advice:
         return words
     return f"{words}{'' if words.rstrip().endswith(('.', '!', '?')) else '.'} {advice}"

@@ -52,7 +52,7 @@ def fields_in(fields: Mapping[str, object], key: str) -> Fields:
 
 
 def objects_in(fields: Mapping[str, object], key: str) -> list[Fields]:
-    """Return the objects in the list under `key`; whatever else is in it is left out."""
+    """Return the objects in the list under `key`; everything else in it is left out."""
     value = fields.get(key)
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 

@@ -133,7 +133,7 @@ class HttpModel:
             await held.aclose()
 
     def _encoder(self, request: ModelRequest) -> Encoder:
-        """The writer of the conversation that `request` belongs to, which is told by its first message."""
+        """Return the writer of the conversation that `request` belongs to, which is told by its first message."""
         first = id(request.messages[0]) if request.messages else 0
         encoder = self._encoders.pop(first, None) or self._format.encoder(self._reader, self._facts)
         self._encoders[first] = encoder
@@ -155,7 +155,7 @@ class HttpModel:
             raise ProviderError("bad_request", f"{url!r} is not an address: {exc}") from exc
 
     async def _next(self, chunks: AsyncIterator[bytes], answer: HttpAnswer, over: bool) -> bytes | None:
-        """The next bytes; None at the end. When the answer is `over`, a connection that stays open or breaks changes nothing."""
+        """Return the next bytes; None at the end. When the answer is `over`, a connection that stays open or breaks changes nothing."""
         try:
             if not over:
                 return await anext(chunks, None)
@@ -179,7 +179,7 @@ class HttpModel:
         return problem
 
     async def _open_client(self) -> httpx.AsyncClient:
-        """The client of this event loop, made when it is first needed: reading the certificates takes a while."""
+        """Return the client of this event loop, made when it is first needed: reading the certificates takes a while."""
         loop = anyio.lowlevel.current_token()
         if self._client is None or self._client.loop != loop:
             made = await anyio.to_thread.run_sync(_make_client, self._base)
@@ -211,7 +211,7 @@ class _Held:
 
 
 async def _hold(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
-    """Close the client when this is closed. An event loop closes its open generators when it ends, or when nobody knows them any more."""
+    """Close the client when this is closed. An event loop closes its generators when it ends, or when nothing refers to them any more."""
     try:
         yield
     finally:
@@ -219,7 +219,7 @@ async def _hold(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
 
 
 def _forget(_: object) -> None:
-    """Do nothing: that nobody knows a holder any more is enough."""
+    """Do nothing: it is enough that nothing refers to a holder any more."""
 
 
 def _make_client(base_url: str) -> httpx.AsyncClient:
@@ -248,7 +248,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 async def _explanation(response: httpx.Response) -> bytes:
-    """The body of a failure, or as much of it as comes."""
+    """Return the body of a failure, or as much of it as comes."""
     body = b""
     with anyio.move_on_after(FAILURE_S):
         try:
@@ -269,7 +269,7 @@ def _usable(key: str, name: str) -> str:
 
 
 def _has_length(response: httpx.Response) -> bool:
-    """Whether the response says how long it is, so that its end is an end and not a cut."""
+    """Return whether the response says how long it is, so that its end is an end and not a cut."""
     return "content-length" in response.headers or "chunked" in response.headers.get("transfer-encoding", "").lower()
 
 

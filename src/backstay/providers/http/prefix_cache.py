@@ -24,7 +24,7 @@ class Prefix:
         self._chunks: list[bytes] = []
 
     def chunks(self, messages: Sequence[Message]) -> Sequence[bytes]:
-        """The bytes of each group of `messages`. Valid until the next call."""
+        """Return the bytes of each group of `messages`. Valid until the next call."""
         known = self._count_known(messages)
         while self._ends and self._ends[-1] >= known:  # the newest group may have grown
             self._ends.pop()
@@ -42,7 +42,7 @@ class Prefix:
         return self._chunks
 
     def newest(self, count: int) -> Sequence[tuple[int, Sequence[Message]]]:
-        """The last `count` groups: the index of each chunk, and its messages."""
+        """Return the last `count` groups: the index of each chunk, and its messages."""
         starts = [0, *self._ends]
         first = max(0, len(self._ends) - count)
         return [(i, self._messages[starts[i] : starts[i + 1]]) for i in range(first, len(self._ends))]

@@ -88,13 +88,13 @@ class HttpAnswer:
         return ()
 
     def reply(self) -> ModelReply:
-        """The finished reply. Raise `ProviderError` when the provider's last word has not come."""
+        """Return the finished reply. Raise `ProviderError` when the provider's last word has not come."""
         if self._reply is None:
             self._reply = self._decoder.reply()
         return self._reply
 
     def is_finished(self) -> bool:
-        """Whether the provider's last word has come, whatever happens to the connection now."""
+        """Return whether the provider's last word has come: then a connection that breaks changes nothing."""
         if self._whole is not None:
             return False
         try:
@@ -139,7 +139,7 @@ def _refuse_garbage(payload: bytes) -> None:
 
 
 def shorten(content: bytes) -> str:
-    """The first words of something unexpected."""
+    """Return the first words of something unexpected."""
     text = content[: SHOWN * 4].decode("utf-8", "replace")
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 

@@ -28,7 +28,7 @@ class SseParser:
         self._begun = False
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """The events that `chunk` completes."""
+        """Return the events that `chunk` completes."""
         self._rest += chunk
         events: list[SseEvent] = []
         for line in self._lines():
@@ -44,7 +44,7 @@ class SseParser:
         return events
 
     def _lines(self) -> list[bytes]:
-        """The whole lines that have come. CR, LF and CRLF end one; a CR at the end of what came may be half of a CRLF."""
+        """Return the whole lines that have come. CR, LF and CRLF end one; a CR at the end of what came may be half of a CRLF."""
         if self._swallow_lf and self._rest:
             if self._rest[:1] == b"\n":
                 del self._rest[:1]

@@ -29,11 +29,11 @@ class Trail:
 
     @property
     def watch(self) -> Watch | None:
-        """What sees the payloads; nothing when nobody listens."""
+        """The function that sees the payloads; None when there is none."""
         return self._payload if self._tap is not None else None
 
     def report_request(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Tell the request. Its body is told as the bytes that were sent: who writes them down may know most of them already."""
+        """Report the request. Its body is the bytes that were sent: who writes them down may know most of them already."""
         if self._tap is not None:
             shown = {name: self._header(name, value) for name, value in headers.items()}
             self._tap("provider_request", {"method": method, "url": url, "headers": shown, "body": self._bytes(body)})
@@ -41,7 +41,7 @@ class Trail:
     def report_answer(
         self, status: int, headers: Mapping[str, str], reply: ModelReply, size: int, payloads: int
     ) -> None:
-        """Tell a response that was read to its end."""
+        """Report a response that was read to its end."""
         if self._tap is not None:
             parts, _ = make_durable(reply.parts)
             self._response(status, headers, {"parts": parts, "bytes": size, "payloads": payloads})
@@ -49,7 +49,7 @@ class Trail:
     def report_failure(
         self, status: int, headers: Mapping[str, str], problem: ProviderError, body: bytes = b""
     ) -> None:
-        """Tell a response that is not an answer, or ended before it was one."""
+        """Report a response that is not an answer, or ended before it was one."""
         if self._tap is not None:
             rest: dict[str, object] = {"error": {"kind": problem.kind, "message": self.hide(str(problem))}}
             if body:

@@ -31,7 +31,7 @@ class Tampered(UserError):
 
 
 def open_client(trusted: ssl.SSLContext) -> httpx.Client:
-    """A client that gives up soon on a host that does not answer."""
+    """Return a client that gives up soon on a host that does not answer."""
     return httpx.Client(follow_redirects=True, timeout=_TIMEOUT, verify=trusted)
 
 
@@ -58,7 +58,7 @@ def download(client: httpx.Client, url: str, path: Path, size: int, moved: Moved
 
 
 def sha256_of(path: Path, moved: Moved | None = None) -> str:
-    """The SHA-256 of a file, read in pieces."""
+    """Return the SHA-256 of a file, read in pieces."""
     seen = hashlib.sha256()
     done = 0
     with path.open("rb", buffering=0) as file:
@@ -98,7 +98,7 @@ def _continue(client: httpx.Client, url: str, path: Path, size: int, moved: Move
 
 
 def _begins_at(answer: httpx.Response) -> int:
-    """Where in the file the answer's bytes begin; -1 when it does not say so in a way that can be read."""
+    """Return where in the file the answer's bytes begin; -1 when it does not say so in a way that can be read."""
     if answer.status_code == httpx.codes.OK:
         return 0
     found = re.match(r"bytes (\d+)-", answer.headers.get("content-range", ""))

@@ -30,7 +30,7 @@ PLENTY: Final = 4_000_000_000
 
 
 def fitting(pins: Sequence[ModelPin], free: int | None = None) -> tuple[ModelPin, str]:
-    """The best of `pins`, best first, that the free memory is enough for; and why it is not the first, when it is not."""
+    """Return the best of `pins`, best first, that the free memory is enough for; and why it is not the first, when it is not."""
     free = free_memory() if free is None else free
     if free is None or free >= PLENTY or len(pins) == 1:
         return pins[0], ""
@@ -63,7 +63,7 @@ def _machine() -> int | None:
 
 
 def _group() -> int | None:
-    """What a container may still take."""
+    """Return what a container may still take."""
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
         used = Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii").strip()
@@ -186,7 +186,7 @@ def require_engine() -> None:
 
 
 def require_file(pin: ModelPin, folder: Path) -> Path:
-    """The model's file. Raise `UserError` with the one command that brings it when it is not there."""
+    """Return the model's file. Raise `UserError` with the one command that brings it when it is not there."""
     path = folder / pin.file
     try:
         size = path.stat().st_size
@@ -287,7 +287,7 @@ class Engines(Struct):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, path: Path, name: str) -> Engine:
-        """The engine that runs the model of `path`; started when there is none, and again when it has died. Takes seconds."""
+        """Return the engine that runs the model of `path`; started when there is none, and again when it has died. Takes seconds."""
         with self._lock:
             running = self._running.get(path)
             if running is not None and running.alive:
@@ -312,7 +312,7 @@ SHARED: Final = Engines()
 
 
 def _environment() -> dict[str, str]:
-    """The variables of this process without keys and secrets: the engine has no use for them."""
+    """Return the variables of this process without keys and secrets: the engine has no use for them."""
     return {name: value for name, value in without_keys(os.environ).items() if not is_secret_variable(name)}
 
 
@@ -328,7 +328,7 @@ def _settings(path: Path, name: str) -> EngineSettings:
 
 
 def threads(cores: int, load: float) -> int:
-    """How many threads to use: as many as there are idle cores.
+    """Return how many threads to use: as many as there are idle cores.
 
     The engine's threads wait for each other in a tight loop, so one that must share its core slows all of them down.
     """

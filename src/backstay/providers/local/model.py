@@ -26,7 +26,7 @@ CIRCLE: Final = "It made the same call twice in a row, so it was told to answer 
 
 
 def find_local(name: str, folder: Path, *, free: int | None = None) -> "LocalModel":
-    """The model called `local:NAME`; with `local:` alone, the best one of `folder` that the free memory is enough for.
+    """Return the model called `local:NAME`; with `local:` alone, the best one of `folder` that the free memory is enough for.
 
     Raise `UserError` when the engine is not installed or the model was not pulled: the message has the one command that helps.
     """
@@ -36,7 +36,7 @@ def find_local(name: str, folder: Path, *, free: int | None = None) -> "LocalMod
 
 
 def choose(name: str, folder: Path, *, free: int | None = None) -> tuple[ModelPin, str]:
-    """Which model `name` means, and what is to be said about the choice; empty when nothing is."""
+    """Return the model that `name` means, and a remark on the choice, or an empty one."""
     if wanted := name.removeprefix(PREFIX):
         return pin_of(wanted), ""
     pulled = tuple(pin for pin in list_pins() if (folder / pin.file).exists())
@@ -107,7 +107,7 @@ def fit_request(request: ModelRequest) -> ModelRequest:
 
 
 def repeats_itself(messages: Sequence[Message]) -> bool:
-    """Whether the last two calls since the person spoke are the same call."""
+    """Return whether the last two calls since the person spoke are the same call."""
     calls: list[tuple[str, object]] = []
     for message in reversed(messages):
         if message.role == "user":

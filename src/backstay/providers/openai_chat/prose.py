@@ -52,7 +52,7 @@ class Prose:
         return deltas
 
     def parts(self) -> list[InFlightPart]:
-        """Everything in the order in which it came; media and the server's own doings last."""
+        """Return everything in the order in which it came; media and the server's own doings last."""
         parts = [part for block in self._blocks for part in _parts(block)]
         parts += self._media
         if sound := _decode_base64(self._sounds):
@@ -62,7 +62,7 @@ class Prose:
         return [*parts, *map(_doing, self._ran.values())]
 
     def native(self, *, bound: bool) -> dict[str, object]:
-        """The fields of the message that must go back as they came; empty when texts say everything and nothing else is `bound`."""
+        """Return the fields of the message that must go back as they came; empty when texts say everything and nothing else is `bound`."""
         fields = self._native_thoughts()
         if any(block.form in _PART_FORMS or block.kind == "other" for block in self._blocks):
             return {"content": [_native(block) for block in self._blocks], **fields}
@@ -188,7 +188,7 @@ def _parts(block: Block) -> Iterator[InFlightPart]:
 
 
 def _native(block: Block) -> object:
-    """A block as a part of a content list."""
+    """Return a block as a part of a content list."""
     text = mend("".join(block.pieces))
     signed = {"signature": block.signature} if block.signature else {}
     match block.form:
@@ -201,7 +201,7 @@ def _native(block: Block) -> object:
 
 
 def _doing(ran: dict[str, object]) -> ServerBlock:
-    """A tool that the server ran by itself."""
+    """Return a tool that the server ran by itself."""
     content = _text(ran.get("arguments")) or _text(ran.get("output"))
     return ServerBlock(kind="executed_tools", name=_text(ran.get("type")), content=_short(content))
 
@@ -211,12 +211,12 @@ def _short(text: str) -> str:
 
 
 def _inner_text(value: object) -> str:
-    """The text of a list of text parts, or of a text."""
+    """Return the text of a list of text parts, or of a text."""
     return _text(value) or "".join(_text(part.get("text")) for part in _dicts(value))
 
 
 def _decode_base64(pieces: list[str]) -> bytes:
-    """The bytes of base64 text, whether its pieces were encoded one by one or together."""
+    """Return the bytes of base64 text, whether its pieces were encoded one by one or together."""
     try:
         if all(len(piece) % 4 == 0 for piece in pieces):
             return b"".join(map(b64decode, pieces))

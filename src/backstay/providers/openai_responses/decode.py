@@ -55,7 +55,7 @@ _IMAGES: Final = (
 
 
 def make_reply(response: Fields, output: Sequence[Fields], notes: Sequence[str] = ()) -> ModelReply:
-    """The reply that `response` makes of its `output` items; `notes` are what was odd about it before."""
+    """Return the reply that `response` makes of its `output` items; `notes` are what was odd about it before."""
     items, renamed = with_own_ids(output)
     parts = tuple(part for item in items for part in parts_of(item))
     usage = _usage(response)
@@ -70,7 +70,7 @@ def make_reply(response: Fields, output: Sequence[Fields], notes: Sequence[str] 
 
 
 def parts_of(item: Fields) -> Iterator[InFlightPart]:
-    """What one output item says."""
+    """Yield what one output item says."""
     kind = text_in(item, "type")
     if kind == "message":
         yield from _read_text(item)
@@ -200,7 +200,7 @@ class _Slot(Struct, kw_only=True):
     pieces: dict[tuple[str, int], list[str]] = field(default_factory=dict)
 
     def complete(self) -> Fields:
-        """The item, with what came in pieces where the item itself does not say it."""
+        """Return the item, with what came in pieces where the item itself does not say it."""
         item = dict(self.item)
         groups: dict[str, list[Fields]] = {}
         for (kind, _), texts in sorted(self.pieces.items(), key=lambda piece: piece[0][1]):
@@ -263,7 +263,7 @@ class ResponsesDecoder:
         """Hear that the response has ended; the provider's own last word is what counts."""
 
     def reply(self) -> ModelReply:
-        """The finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
+        """Return the finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
         if self._response is None:
             odd = f" It held {beginning(self._odd)}, which is not an event." if self._odd else ""
             raise ProviderError("transport", f"The answer ended without its final event: it was cut.{odd}")
@@ -319,7 +319,7 @@ class ResponsesDecoder:
             yield TextDelta(text=replace_surrogates(text))
 
     def _slot(self, content: Fields, item: Fields) -> _Slot:
-        """The slot of an event. The place counts before the id, which some servers write differently in each event."""
+        """Return the slot of an event. The place counts before the id, which some servers write differently in each event."""
         place = content.get("output_index")
         key = place if isinstance(place, int) else text_in(content, "item_id") or text_in(item, "id")
         slot = self._slots.get(key)
@@ -332,7 +332,7 @@ class ResponsesDecoder:
 
 
 def _deltas(items: Sequence[Fields], first: int = 0) -> Iterator[Delta]:
-    """What can be shown of items that came whole; `first` is the number of the first call among them."""
+    """Yield what can be shown of items that came whole; `first` is the number of the first call among them."""
     parts: list[InFlightPart] = [part for item in items for part in parts_of(item)]
     for part in parts:
         match part:

@@ -40,7 +40,7 @@ _DEEPEST: Final = 5
 
 
 def settings_of(request: ModelRequest, facts: ModelFacts) -> Fields:
-    """The fields of a request's body, without its input. The API has no words for `seed` and `stop`."""
+    """Return the fields of a request's body, without its input. The API has no words for `seed` and `stop`."""
     asked = request.parameters
     reasons = "reasoning" in facts.abilities
     tools = [_tool(spec) for spec in request.tools]
@@ -66,7 +66,7 @@ def settings_of(request: ModelRequest, facts: ModelFacts) -> Fields:
 
 
 def fits_strict(schema: object, depth: int = 0) -> bool:
-    """Whether strict mode takes `schema`: closed objects, every property required, and only the words it knows."""
+    """Return whether strict mode takes `schema`: closed objects, every property required, and only the words it knows."""
     if not isinstance(schema, Mapping) or depth > _DEEPEST or not _STRICT_WORDS.issuperset(schema):
         return False
     properties = schema.get("properties")
@@ -144,17 +144,17 @@ Piece = InFlightPart | TextRef
 
 
 def input_content(parts: Iterable[Piece]) -> list[Fields]:
-    """What a user or a tool says, as content of an input item."""
+    """Return what a user or a tool says, as content of an input item."""
     return [content for part in parts if (content := _input(part)) is not None]
 
 
 def output_content(parts: Iterable[Piece]) -> list[Fields]:
-    """What the assistant said. It cannot be given media: they are named in their place."""
+    """Return what the assistant said. It cannot be given media: they are named in their place."""
     return [{"type": "output_text", "text": text} for part in parts if (text := _text(part) or stand_in(part))]
 
 
 def result_output(result: ToolResult) -> str | list[Fields]:
-    """What a call gave back: a text, or a list when media are in it. The format has no field for errors, so words say it."""
+    """Return what a call gave back: a text, or a list when media are in it. The format has no field for errors, so words say it."""
     text = "\n".join(filter(None, map(_text, result.content)))
     said = f"Error: {text or '(no output)'}" if result.is_error and not _says_error(text) else text
     media = input_content(part for part in result.content if not isinstance(part, Text | TextRef))
@@ -258,7 +258,7 @@ class ResponsesEncoder:
         return b",".join(map(msgspec.json.encode, self._items(message)))
 
     def _replay(self, message: Message) -> bytes:
-        """The reply as its provider wrote it."""
+        """Return the reply as its provider wrote it."""
         custom = custom_calls(message.opaque)
         for part in message.parts:
             if isinstance(part, ToolCall):

@@ -27,7 +27,7 @@ def compact_json(value: object) -> str:
 
 
 def opaque_of(items: Sequence[Fields]) -> bytes:
-    """The items of a reply as input items (a JSON array); empty when they say no more than the reply's parts.
+    """Return the items of a reply as input items (a JSON array); empty when they say no more than the reply's parts.
 
     Nothing is stored at the provider, so reasoning is kept only when it carries itself: its encrypted form, or its
     text. Reasoning that leads to nothing, and a call that nobody will answer, would make the next request invalid.
@@ -43,7 +43,7 @@ def without_reasoning(opaque: bytes) -> bytes:
 
 
 def custom_calls(opaque: bytes) -> frozenset[str]:
-    """The ids of the calls in `opaque` whose results need the form of custom tools."""
+    """Return the ids of the calls in `opaque` whose results need the form of custom tools."""
     if b'"custom_tool_call"' not in opaque:
         return frozenset()
     items = msgspec.json.decode(opaque, type=list[Fields])

@@ -48,12 +48,12 @@ class StoreKey:
 
 
 def is_raw(text: str) -> bool:
-    """Whether a text is a raw 256-bit key, and no passphrase."""
+    """Return whether a text is a raw 256-bit key, and no passphrase."""
     return bool(_RAW.fullmatch(text))
 
 
 def is_source(text: str) -> bool:
-    """Whether a text says where a key is, and is not a key itself."""
+    """Return whether a text says where a key is, and is not a key itself."""
     return text == "keyring" or text.startswith(("env:", "file:"))
 
 
@@ -213,7 +213,7 @@ class Cipher:
         return self._open(path, access, self._key.raw or self._derive_key(path))
 
     def is_plain(self, path: str) -> bool:
-        """Whether the file at `path` is a database that is not encrypted."""
+        """Return whether the file at `path` is a database that is not encrypted."""
         db = connect_with(self._library, "sqlcipher3", path, "immutable")
         try:
             db.execute("PRAGMA cipher_log_level=NONE")
@@ -240,7 +240,7 @@ class Cipher:
         return db
 
     def _derive_key(self, path: str) -> str:
-        """The key that the passphrase gives, and the salt of the file: SQLCipher would derive it for each connection."""
+        """Return the key that the passphrase gives, and the salt of the file: SQLCipher would derive it for each connection."""
         salt = self._salt_of(path)
         return _derive(self._key.secret.encode("utf-8", "surrogateescape"), salt) + salt.hex()
 
@@ -288,7 +288,7 @@ def _no_cipher() -> StoreUnavailable:
 
 
 def wrong_key(path: Path, cipher: Cipher) -> StoreUnavailable:
-    """The error for a file that the key does not open."""
+    """Return the error for a file that the key does not open."""
     if cipher.is_plain(str(path)):
         return StoreUnavailable(
             f"{str(path)!r} is not encrypted, but a key was named for it ({cipher.source}). Open it without one; to encrypt "
@@ -301,7 +301,7 @@ def wrong_key(path: Path, cipher: Cipher) -> StoreUnavailable:
 
 
 def needs_key(path: Path) -> StoreUnavailable | None:
-    """The error for a file that seems to be encrypted; None when it is something else.
+    """Return the error for a file that seems to be encrypted; None when it is something else.
 
     Call it only for a file that SQLite has refused: see `sqlite_library`.
     """

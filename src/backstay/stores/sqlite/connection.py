@@ -45,13 +45,13 @@ class Db(Protocol):
         """Make the transaction durable."""
 
     def rollback(self) -> None:
-        """Forget the transaction; nothing happens when there is none."""
+        """Roll the transaction back; nothing happens when there is none."""
 
     def backup(self, target: "Db") -> None:
         """Copy all of the database into the empty one of `target`, a connection of the same kind."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 Connect = Callable[[str, Access], Db]
@@ -125,7 +125,7 @@ class StdlibDb:
         self.execute("COMMIT")
 
     def rollback(self) -> None:
-        """Forget the transaction; nothing happens when there is none."""
+        """Roll the transaction back; nothing happens when there is none."""
         if self._connection.in_transaction:
             self.execute("ROLLBACK")
 
@@ -139,7 +139,7 @@ class StdlibDb:
             raise _error(exc) from exc
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
         closed, self._closed = self._closed, _nothing
         closed()
@@ -199,7 +199,7 @@ def patiently(work: Callable[[], T]) -> T:
 
 
 def explain(error: DbError, path: str) -> StoreError:
-    """The error that a user of the store sees."""
+    """Return the error that a user of the store sees."""
     if error.full or (error.kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _no_space(path)):
         return full(path)
     if error.kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM) and is_read_only(path):
@@ -216,7 +216,7 @@ def explain(error: DbError, path: str) -> StoreError:
 
 
 def _no_space(path: str) -> bool:
-    """Whether the disk of `path` is full: SQLite reports a shared-memory file that it cannot grow as a plain I/O error."""
+    """Return whether the disk of `path` is full: SQLite reports a shared-memory file that it cannot grow as a plain I/O error."""
     try:
         return free_space(path) < SPARE
     except OSError:
@@ -224,30 +224,30 @@ def _no_space(path: str) -> bool:
 
 
 class Readers:
-    """Connections for reading, lent to one thread at a time."""
+    """Connections for reading, each used by one thread at a time."""
 
     def __init__(self, connect: Callable[[], Db]) -> None:
         self._connect = connect
         self._idle: deque[Db] = deque()
         self._closed = False
 
-    def use(self, look: Callable[[Db], T]) -> T:
-        """Call `look` with a connection that nobody else uses meanwhile."""
+    def use(self, query: Callable[[Db], T]) -> T:
+        """Call `query` with a connection that is used by no other thread meanwhile."""
         if self._closed:
             raise StoreUnavailable("The store is closed. Open it again.")
-        return patiently(lambda: self._lend(look))
+        return patiently(lambda: self._lend(query))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
 
-    def _lend(self, look: Callable[[Db], T]) -> T:
+    def _lend(self, query: Callable[[Db], T]) -> T:
         db = self._idle.pop() if self._idle else self._connect()
         sound = False
         try:
-            found = look(db)
+            found = query(db)
             sound = True
         except BackstayError:
             sound = True

@@ -78,7 +78,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """The path of the database with `suffix` after its whole name."""
+    """Return the path of the database with `suffix` after its whole name."""
     return path.with_name(path.name + suffix)
 
 
@@ -93,7 +93,7 @@ class BlobFiles:
         self._encrypted = encrypted
 
     def takes(self, content: bytes) -> bool:
-        """Whether a blob is kept as a file."""
+        """Return whether a blob is kept as a file."""
         return len(content) > BLOB_IN_TABLE and not self._encrypted
 
     def write(self, blobs: Mapping[str, bytes], *, again: bool = False) -> None:
@@ -110,7 +110,7 @@ class BlobFiles:
                 self._write(sha, content)
 
     def read(self, sha: str) -> bytes | None:
-        """The bytes of a blob; None when there is no file of it."""
+        """Return the bytes of a blob; None when there is no file of it."""
         try:
             return read_whole(self._path(sha))
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class BlobFiles:
             raise StoreUnavailable(f"Cannot read {str(self._path(sha))!r}: {exc}.") from exc
 
     def names(self) -> tuple[str, ...]:
-        """The blobs that there are files of."""
+        """Return the blobs that there are files of."""
         found = self._folder.glob("??/*") if self._folder.is_dir() else ()
         return tuple(sorted(path.name for path in found if not path.name.startswith(".")))
 
@@ -140,7 +140,7 @@ class BlobFiles:
             return False
 
     def _is_sound(self, sha: str) -> bool:
-        """Whether the file of a blob is there and holds what its name says."""
+        """Return whether the file of a blob is there and holds what its name says."""
         try:
             with open_regular(self._path(sha)) as file:
                 return hashlib.file_digest(file, "sha256").hexdigest() == sha
@@ -182,7 +182,7 @@ def set_aside(path: Path, session: str, seq: int, lines: list[bytes]) -> Path:
 
 
 def aside_files(path: Path, session: str) -> tuple[Path, ...]:
-    """The files with what was put aside for a session."""
+    """Return the files with what was put aside for a session."""
     folder = beside(path, ".damaged")
     name = re.compile(re.escape(session) + r"-\d+\.jsonl")
     try:
@@ -230,7 +230,7 @@ def claim(path: str, library: Library) -> Callable[[], None] | None:
 
 
 def is_held_by_other(path: str, library: Library) -> bool:
-    """Whether another library than `library` has the file at `path` open in this process."""
+    """Return whether another library than `library` has the file at `path` open in this process."""
     with _lock:
         holders = _open.get(_inode(path), [])
         return bool(holders) and holders[0] != library

@@ -35,13 +35,13 @@ def take(db: Db, session: str, owner: Owner, ttl: int, now: int, is_dead: IsDead
 
 
 def is_newest(db: Db, lease: Lease) -> bool:
-    """Whether `lease` is the newest one of its session."""
+    """Return whether `lease` is the newest one of its session."""
     wanted = (lease.session, lease.token, lease.owner.id)
     return bool(db.execute("SELECT 1 FROM sessions WHERE id = ? AND token = ? AND owner = ?", wanted))
 
 
 def holder(db: Db, session: str, now: int, is_dead: IsDead) -> Lease | None:
-    """Who may write the session, if a living owner does."""
+    """Return who may write the session, if a living owner does."""
     rows = db.execute(
         "SELECT token, since, o.owner, heartbeat, ttl FROM sessions s JOIN owners o ON o.id = s.owner WHERE s.id = ?",
         (session,),

@@ -43,7 +43,7 @@ class Append:
         self._blobs = blobs
         self._files = files
         self._doubtful = doubtful
-        """Ids of events whose commit failed without anybody finding out what became of it."""
+        """Ids of events whose commit failed, and of which it is not known whether they are in the log."""
 
     def apply(self, db: Db) -> None:
         """Check that the writer may write and is where it thinks it is, then write."""
@@ -70,7 +70,7 @@ class Append:
         put_meta(db, num, meta)
 
     def has_landed(self, db: Db, _: None) -> bool:
-        """Whether exactly these events stand in the log."""
+        """Return whether exactly these events stand in the log."""
         for page, lines in self._pages():
             rows = db.execute(
                 "SELECT line FROM events WHERE session = (SELECT num FROM sessions WHERE id = ?) "
@@ -82,13 +82,13 @@ class Append:
         return True
 
     def _pages(self) -> Iterator[tuple[Sequence[Recorded], list[bytes]]]:
-        """The events, some at a time, and their lines: an append may be a whole log that is read from a file."""
+        """Yield the events, some at a time, and their lines: an append may be a whole log that is read from a file."""
         for start in range(0, len(self._records), PAGE):
             page = self._records[start : start + PAGE]
             yield page, codec.encode_batch(self._lease.session, self._expected + start, page)
 
     def doubt(self) -> None:
-        """Remember that nobody knows whether this is in the log, so that the same append may be tried again."""
+        """Remember that it is not known whether this is in the log, so that the same append may be tried again."""
         self._doubtful.update(record.id for record in self._records)
 
     def _keep_blobs(self, db: Db, num: int) -> None:
@@ -108,7 +108,7 @@ class Append:
 
 
 def check_writer(db: Db, lease: Lease, expected: int) -> int:
-    """The row number of a session whose log ends at `expected` and that `lease` may write; raise when it is otherwise."""
+    """Return the row number of a session whose log ends at `expected` and that `lease` may write; raise when it is otherwise."""
     rows = db.execute("SELECT num, token, seq FROM sessions WHERE id = ?", (lease.session,))
     if not rows or rows[0][1] != lease.token:
         raise _lease_lost(lease, rows)
@@ -125,7 +125,7 @@ def refer(db: Db, num: int, records: Iterable[Recorded], more: Iterable[str] = (
 
 
 def key(sha: str) -> bytes:
-    """A hash as the tables hold it; a text that is no hash stays what it is, and names nothing."""
+    """Return a hash as the tables hold it; a text that is no hash stays what it is, and names nothing."""
     try:
         return bytes.fromhex(sha)
     except ValueError:
@@ -133,7 +133,7 @@ def key(sha: str) -> bytes:
 
 
 def number_of(db: Db, session: str) -> tuple[int, int]:
-    """The row number of a session and its last seq; `NoSession` when nothing was ever written in it."""
+    """Return the row number of a session and its last seq; `NoSession` when nothing was ever written in it."""
     rows = db.execute("SELECT num, seq FROM sessions WHERE id = ? AND seq > 0", (session,))
     if not rows:
         raise no_session(session)
@@ -148,13 +148,13 @@ def lines_after(db: Db, num: int, after: int, limit: int) -> list[tuple[int, byt
 
 
 def read_chunk(db: Db, session: str, after: int, limit: int) -> LogSlice:
-    """The events after `after`, as far as they can be read, `limit` at most."""
+    """Return the events after `after`, as far as they can be read, `limit` at most."""
     num, _ = number_of(db, session)
     return decode_lines(lines_after(db, num, after, limit), after)
 
 
 def decode_lines(rows: Iterable[tuple[int, bytes]], after: int) -> LogSlice:
-    """The events of `rows`, which should follow `after` without a gap, up to the first that does not."""
+    """Return the events of `rows`, which should follow `after` without a gap, up to the first that does not."""
     records, trouble = codec.decode_batch(rows, after)
     return LogSlice(records=records, trouble=trouble)
 
@@ -169,7 +169,7 @@ def put_meta(db: Db, num: int, meta: SessionMeta) -> None:
 
 
 def meta_of(row: Row) -> SessionMeta:
-    """The metadata in the columns `META`; what a damaged row still says, when it is damaged."""
+    """Return the metadata in the columns `META`; what a damaged row still says, when it is damaged."""
     try:
         return _sound_meta(row)
     except LogDamaged:
@@ -181,7 +181,7 @@ def meta_of(row: Row) -> SessionMeta:
 
 
 def one_meta(db: Db, session: str) -> SessionMeta:
-    """The metadata of one session."""
+    """Return the metadata of one session."""
     num, _ = number_of(db, session)
     return meta_of(db.execute(f"SELECT {META} FROM sessions WHERE num = ?", (num,))[0])
 
@@ -206,12 +206,12 @@ def list_metas(db: Db, query: SessionQuery) -> tuple[SessionMeta, ...]:
 
 
 def is_cited(db: Db, sha: str) -> bool:
-    """Whether any session uses a blob."""
+    """Return whether any session uses a blob."""
     return bool(db.execute("SELECT 1 FROM refs WHERE sha = ? LIMIT 1", (key(sha),)))
 
 
 def read_blob(db: Db, sha: str, files: BlobFiles) -> bytes:
-    """The bytes of a blob, checked."""
+    """Return the bytes of a blob, checked."""
     rows = db.execute("SELECT content FROM blobs WHERE sha = ?", (key(sha),))
     content = rows[0][0] if rows else files.read(sha) if _is_hash(sha) and is_cited(db, sha) else None
     if content is None:
@@ -222,7 +222,7 @@ def read_blob(db: Db, sha: str, files: BlobFiles) -> bytes:
 
 
 def read_snapshot(db: Db, session: str, code: str) -> FoldSnapshot | None:
-    """The snapshot of a session, if the code `code` made it."""
+    """Return the snapshot of a session, if the code `code` made it."""
     rows = db.execute(
         "SELECT s.tip, s.seq, s.digest, s.content FROM snapshots s JOIN sessions ON num = session "
         "WHERE id = ? AND digest = ?",

@@ -129,7 +129,7 @@ def bury(db: Db, session: str, path: Path | None) -> int | None:
 
 
 def is_buried(db: Db, num: int) -> bool:
-    """Whether something of a deleted session is left."""
+    """Return whether something of a deleted session is left."""
     return bool(db.execute("SELECT 1 FROM sessions WHERE num = ? AND id IS NULL", (num,)))
 
 
@@ -223,7 +223,7 @@ class Rewrite:
         set_value(db, UNCLEAN, 1)
 
     def has_landed(self, db: Db, _: None) -> bool:
-        """Whether the rewrite is in the database."""
+        """Return whether the rewrite is in the database."""
         rows = db.execute(
             "SELECT line FROM events WHERE session = (SELECT num FROM sessions WHERE id = ?) AND seq = ?",
             (self._lease.session, self._past.added.seq),
@@ -243,7 +243,7 @@ class Rewrite:
 
 
 def aside(db: Db, place: DatabaseFile, session: str) -> tuple[str, ...]:
-    """What repairs put aside of a session."""
+    """Return what repairs put aside of a session."""
     found = [path.read_bytes() for path in aside_files(place.path, session)]
     if _has_table(db):
         found += (bytes(line) for (line,) in db.execute("SELECT line FROM damaged WHERE session = ?", (session,)))
@@ -265,7 +265,7 @@ def change_aside(db: Db, place: DatabaseFile, session: str, change: Change) -> i
 
 
 def is_clean(db: Db) -> bool:
-    """Whether nothing is left of what was replaced."""
+    """Return whether nothing is left of what was replaced."""
     return not value(db, UNCLEAN)
 
 

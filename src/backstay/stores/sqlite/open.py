@@ -38,11 +38,11 @@ class DatabaseFile(Struct, frozen=True, kw_only=True):
         return None if self.key else self.path
 
     def open_to_write(self) -> Db:
-        """A connection for the writer."""
+        """Return a connection for the writer."""
         return open_writer(self.connect, str(self.path), self.synchronous)
 
     def open_to_read(self) -> Db:
-        """A connection for a reader."""
+        """Return a connection for a reader."""
         return self.connect(str(self.path), self.reading)
 
 
@@ -90,7 +90,7 @@ def check_fits(path: Path, connect: Connect, cipher: Cipher | None) -> None:
 
 
 def _unreadable(path: Path, connect: Connect, pause: int) -> bool:
-    """Whether the first page of a file is not one of a database, or not under this key."""
+    """Return whether the first page of a file is not one of a database, or not under this key."""
     time.sleep(pause / 100)
     try:
         db = connect(str(path), "immutable")

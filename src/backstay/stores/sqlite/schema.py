@@ -1,8 +1,8 @@
 """The tables of the SQLite store, the number of their shape, and how an older shape becomes today's.
 
-An upgrade is one transaction, made by the first program that opens an older store for writing while nobody else has it open. Before it, a
-copy of the whole database is put beside it under a name that a person understands. A process that dies on the way leaves the old store or
-the new one: what it had copied so far is thrown away by the next upgrade.
+An upgrade is one transaction, made by the first program that opens an older store for writing while no other program has it open. Before
+it, a copy of the whole database is put beside it under a name that says what it is. A process that dies on the way leaves the old store
+or the new one: what it had copied so far is thrown away by the next upgrade.
 """
 
 import os
@@ -152,7 +152,7 @@ def _check_space(db: Db, path: Path) -> None:
 
 
 def _keep_copy(db: Db, path: Path, connect: Connect) -> None:
-    """Copy the database, which nobody else has open, through SQLite: with a handle of our own the locks of this process would go."""
+    """Copy the database through SQLite: closing a handle of our own would drop the locks of this process."""
     partial = beside(path, ".upgrade-copy")
     _remove(partial)
     make_file(partial)
@@ -174,22 +174,22 @@ def _remove(partial: Path) -> None:
 
 
 def schema_of(db: Db) -> int:
-    """The number of the stored shape; 0 for an empty database."""
+    """Return the number of the stored shape; 0 for an empty database."""
     return int(db.execute("PRAGMA user_version")[0][0])
 
 
 def is_empty(db: Db) -> bool:
-    """Whether nobody has made a table in the database."""
+    """Return whether the database has no table."""
     return not db.execute("SELECT 1 FROM sqlite_master LIMIT 1")
 
 
 def not_ours(path: str) -> StoreUnavailable:
-    """The error for a database that somebody else made; nothing in it was touched."""
+    """Return the error for a database of another program; nothing in it was touched."""
     return StoreUnavailable(f"{path!r} is a database, but not a Backstay store. Choose another path.")
 
 
 def newer(path: str, found: int, version: str = "") -> NeedsUpgrade:
-    """The error for a store that a newer Backstay made; `version` is what it says of itself, when it says anything."""
+    """Return the error for a store that a newer Backstay made; `version` is what it says of itself, when it says anything."""
     maker = f"Backstay {version}" if version else "a newer Backstay"
     return NeedsUpgrade(
         f"{path!r} has the store schema {found}, made by {maker}; this is Backstay {VERSION}, which knows {SCHEMA}. It can be read, "
@@ -210,7 +210,7 @@ def read_version(db: Db) -> str:
 
 
 def value(db: Db, key: str) -> int:
-    """One of the store's own numbers."""
+    """Return one of the store's own numbers."""
     rows = db.execute("SELECT value FROM store WHERE key = ?", (key,))
     return int(rows[0][0]) if rows else 0
 

@@ -30,7 +30,7 @@ _JOINED: Final = ", ".join(f"s.{column}" for column in META.split(", "))
 
 
 def behind(db: Db) -> bool:
-    """Whether there are events that the index does not know."""
+    """Return whether there are events that the index does not know."""
     (last,) = db.execute("SELECT max(row) FROM events")[0]
     return bool(last) and (value(db, "indexed") < last or value(db, "words") != WORDS)
 
@@ -64,7 +64,7 @@ def lower_watermark(db: Db) -> None:
 
 
 def find(db: Db, text: str, limit: int) -> tuple[SearchHit, ...]:
-    """The newest events that hold a word beginning with each word of `text`."""
+    """Return the newest events that hold a word beginning with each word of `text`."""
     words = words_of(text)[:MOST_WORDS]
     hits: list[tuple[int, SearchHit]] = []
     for row in _candidates(db, words, limit) if words and limit > 0 else ():
@@ -124,7 +124,7 @@ def _enough(limit: int) -> int:
 
 
 def _text(line: bytes) -> str:
-    """What the index holds of an event."""
+    """Return what the index holds of an event."""
     try:
         text = searchable_text(codec.decode(line).event)
     except (LogDamaged, NeedsUpgrade):
@@ -133,7 +133,7 @@ def _text(line: bytes) -> str:
 
 
 def _spelt(word: str) -> str:
-    """A folded word in letters that no tokenizer cuts or folds; what a word begins with, its spelling begins with."""
+    """Return a folded word in letters that no tokenizer cuts or folds; what a word begins with, its spelling begins with."""
     return word if word.isascii() else "".join(char if char.isascii() else f"{ord(char):06x}" for char in word)
 
 

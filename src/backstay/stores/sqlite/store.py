@@ -99,7 +99,7 @@ class SqliteStore:
         place = self._place
         options = [f"key={place.key}"] if place.key else []
         options += [] if place.synchronous == "full" else [f"synchronous={place.synchronous}"]
-        # another kind, so that nobody who knows `sqlite:` puts plain text beside the file
+        # another kind, so that no code that knows `sqlite:` puts plain text beside the file
         return f"{'sqlcipher' if place.key else 'sqlite'}://{place.path}{'?' if options else ''}{'&'.join(options)}"
 
     async def append(
@@ -119,13 +119,13 @@ class SqliteStore:
             raise
 
     async def _take_back(self, blobs: Sequence[str]) -> None:
-        """Remove files that were written for an append that is refused. Where that fails the refusal counts: nobody can read them."""
+        """Remove files that were written for an append that is refused. Where that fails the refusal counts: no event cites them."""
         if blobs:
             with contextlib.suppress(BackstayError):
                 await self._writer.write(WriteJob(lambda db: maintenance.drop_uncited(db, blobs, self._files)))
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
-        """The events after seq `after`. Raise `NoSession` when there is no such session."""
+        """Return the events after seq `after`. Raise `NoSession` when there is no such session."""
         check_session_id(session)
         records: list[Recorded] = []
         while True:
@@ -145,20 +145,20 @@ class SqliteStore:
         return await self._write(take, has_landed=leases.is_newest)
 
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
-        """Say that `owner` lives."""
+        """Renew the leases of `owner`."""
         ttl = owners.check_terms(owner, ttl_s)
         await self._write(lambda db: leases.beat(db, owner, ttl, self._clock.now()))
 
     async def release(self, lease: Lease) -> None:
-        """Give the right back; nothing happens when it is lost already."""
+        """Give the lease back; nothing happens when it is lost already."""
         await self._write(lambda db: leases.release(db, lease))
 
     async def holder(self, session: str) -> Lease | None:
-        """Who may write the session now, if a living owner does."""
+        """Return who may write the session now, if a living owner does."""
         return await self._read(leases.holder, check_session_id(session), self._clock.now(), self._is_dead)
 
     async def meta(self, session: str) -> SessionMeta:
-        """The metadata of one session; `NoSession` when there is none."""
+        """Return the metadata of one session; `NoSession` when there is none."""
         return await self._read(log.one_meta, check_session_id(session))
 
     async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008 - frozen
@@ -166,7 +166,7 @@ class SqliteStore:
         return await self._read(log.list_metas, query)
 
     async def search(self, text: str, limit: int = 20) -> tuple[SearchHit, ...]:
-        """Where a word beginning with each word of `text` was said or shown, newest first."""
+        """Return where a word beginning with each word of `text` was said or shown, newest first."""
         more = self._place.refusal is None and await self._read(sqlite_search.behind)
         while more:
             more = await self._write(sqlite_search.index_some)
@@ -180,11 +180,11 @@ class SqliteStore:
             await self._write(lambda db: maintenance.sweep(db, self._files))
 
     async def blob(self, sha256: str) -> bytes:
-        """The bytes of a blob, checked against its hash. Raise `BlobMissing`."""
+        """Return the bytes of a blob, checked against its hash. Raise `BlobMissing`."""
         return await self._read(log.read_blob, sha256, self._files)
 
     async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
-        """The newest cached fold state made by the code `digest`."""
+        """Return the newest cached fold state made by the code `digest`."""
         return await self._read(log.read_snapshot, check_session_id(session), digest)
 
     async def keep_snapshot(self, session: str, snapshot: FoldSnapshot) -> None:
@@ -216,7 +216,7 @@ class SqliteStore:
         await self._writer.write(WriteJob(rewrite.apply, rewrite.has_landed))
 
     async def aside(self, session: str) -> tuple[str, ...]:
-        """What repairs put aside of a session."""
+        """Return what repairs put aside of a session."""
         return await self._read(maintenance.aside, self._place, check_session_id(session))
 
     async def change_aside(self, session: str, change: Change) -> int:
@@ -225,11 +225,11 @@ class SqliteStore:
         return await self._write(lambda db: maintenance.change_aside(db, self._place, session, change))
 
     async def is_clean(self) -> bool:
-        """Whether nothing is left of what was replaced."""
+        """Return whether nothing is left of what was replaced."""
         return await self._read(maintenance.is_clean)
 
     async def scour(self) -> None:
-        """Remove from the files whatever is not part of a log any more: deleted sessions, blobs that nobody cites, free pages."""
+        """Remove from the files what is not part of a log any more: deleted sessions, blobs that no event cites, free pages, copies."""
         while await self._write(lambda db: maintenance.sweep(db, self._files)):
             pass
         await self._write(lambda db: maintenance.drop_strays(db, self._files))
@@ -240,7 +240,7 @@ class SqliteStore:
         await self._write(maintenance.mark_clean)
 
     async def close(self) -> None:
-        """Finish what was accepted and let go of the files."""
+        """Finish what was accepted and close the files."""
         await self._writer.close()
 
     async def _write(self, apply: Callable[[Db], T], has_landed: Callable[[Db, T], bool] | None = None) -> T:

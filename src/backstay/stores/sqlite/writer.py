@@ -27,7 +27,7 @@ BATCH: Final = 256
 IDLE_S: Final = 0.25
 """Quiet time after which the writer tidies up."""
 TIDY_TRIES: Final = 8
-"""How often it tries again when somebody who reads is in the way of emptying the write-ahead log."""
+"""How often it tries again while a reader is in the way of emptying the write-ahead log."""
 RETIRE_S: Final = 2.0
 """Quiet time after which the thread ends, so that a program that forgot `close` can exit; a job starts another."""
 
@@ -43,19 +43,19 @@ class WriteJob(Struct, Generic[T], eq=False):
     has_landed: Callable[[Db, T], bool] = _never
     """After a COMMIT whose outcome is unknown: whether the result of `apply` is in the database all the same."""
     doubt: Callable[[], None] = lambda: None
-    """Called when nobody could find out."""
+    """Called when that could not be found out."""
     error: BackstayError | None = None
     results: list[T] = field(default_factory=list)
     wake: Callable[[], object] = lambda: None
 
     def answer(self) -> T:
-        """The result, once it is durable; raises what went wrong."""
+        """Return the result, once it is durable; raises what went wrong."""
         if self.error is not None:
             raise self.error
         return self.results[0]
 
     def run(self, db: Db) -> None:
-        """Do it, keeping the result for when it is durable. Whatever nobody foresaw is this job's own error, and ends no thread."""
+        """Do it, keeping the result for when it is durable. An unexpected error is this job's own, and ends no thread."""
         try:
             self.results[:] = [self.apply(db)]
         except (BackstayError, DbError):
@@ -76,14 +76,14 @@ class Writer(Protocol):
         A job for `later` lets every other one go first.
         """
 
-    async def read(self, look: Callable[[Db], T]) -> T:
-        """Call `look` with a connection that it must only read from."""
+    async def read(self, query: Callable[[Db], T]) -> T:
+        """Call `query` with a connection that it must only read from."""
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Do work on files."""
 
     async def close(self) -> None:
-        """Finish what was accepted and let go of the files."""
+        """Finish what was accepted and close the files."""
 
 
 class WriterConnection:
@@ -109,12 +109,12 @@ class WriterConnection:
             if not done:
                 self._drop()
 
-    def look(self, look: Callable[[Db], T]) -> T:
-        """Call `look` with the connection."""
-        return patiently(lambda: look(self._open()))
+    def read(self, query: Callable[[Db], T]) -> T:
+        """Call `query` with the connection."""
+        return patiently(lambda: query(self._open()))
 
     def checkpoint(self) -> bool:
-        """Move the write-ahead log into the database and empty it; return whether nobody was in the way."""
+        """Move the write-ahead log into the database and empty it; return whether no reader was in the way."""
         try:
             db = self._open()
             db.execute("PRAGMA busy_timeout=0")
@@ -128,7 +128,7 @@ class WriterConnection:
         return not blocked
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -171,9 +171,9 @@ class WriterConnection:
             else:
                 db.rollback()
         except DbError as exc:
-            self._settle(jobs, exc)
+            self._resolve_commit(jobs, exc)
 
-    def _settle(self, jobs: Sequence[AnyJob], failure: DbError) -> None:
+    def _resolve_commit(self, jobs: Sequence[AnyJob], failure: DbError) -> None:
         """Find out what became of a COMMIT that failed: it may have reached the disk or not.
 
         The look is followed by a commit of its own. It overwrites frames that were written but never synced, which the
@@ -193,7 +193,7 @@ class WriterConnection:
                 job.doubt()
             what = f"A write to {self._path!r} failed and could not be looked up ({failure}; then {exc})"
             return _fail(
-                jobs, StoreUnavailable(f"{what}: nobody knows whether it happened. Try the same append again.")
+                jobs, StoreUnavailable(f"{what}: it is not known whether it happened. Try the same append again.")
             )
         _fail([job for job in jobs if job not in there], explain(failure, self._path))
 
@@ -220,11 +220,11 @@ class InlineWriter:
         self._scribe.write([job])
         return job.answer()
 
-    async def read(self, look: Callable[[Db], T]) -> T:
-        """Call `look` with the only connection."""
+    async def read(self, query: Callable[[Db], T]) -> T:
+        """Call `query` with the only connection."""
         await anyio.lowlevel.checkpoint()
         try:
-            return self._scribe.look(look)
+            return self._scribe.read(query)
         except DbError as exc:
             raise explain(exc, self._path) from exc
 
@@ -234,7 +234,7 @@ class InlineWriter:
         return work()
 
     async def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._scribe.close()
 
 
@@ -264,15 +264,15 @@ class ThreadWriter:
                 raise StoreUnavailable(f"The store {self._path!r} is closed. Open it again.")
             (self._later if later else self._waiting).append(job)
             self._ready.notify()
-            self._staff()
+            self._start_thread()
         with anyio.CancelScope(shield=True):
             await done.wait()
         return job.answer()
 
-    async def read(self, look: Callable[[Db], T]) -> T:
-        """Call `look` with a connection that nobody else uses meanwhile."""
+    async def read(self, query: Callable[[Db], T]) -> T:
+        """Call `query` with a connection that is used by no other thread meanwhile."""
         try:
-            return await anyio.to_thread.run_sync(self._readers.use, look)
+            return await anyio.to_thread.run_sync(self._readers.use, query)
         except DbError as exc:
             raise explain(exc, self._path) from exc
 
@@ -281,22 +281,22 @@ class ThreadWriter:
         return await anyio.to_thread.run_sync(work)
 
     async def close(self) -> None:
-        """Finish what was accepted and let go of the files."""
+        """Finish what was accepted and close the files."""
         with self._ready:
             self._closed = True
             self._ready.notify()
             thread = self._thread
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._let_go, thread)
+            await anyio.to_thread.run_sync(self._close_all, thread)
 
-    def _let_go(self, thread: threading.Thread | None) -> None:
+    def _close_all(self, thread: threading.Thread | None) -> None:
         if thread is not None:
             thread.join()
         self._readers.close()
         if self._scribe is not None:
-            self._scribe.close()  # last: whoever closes last empties the write-ahead log
+            self._scribe.close()  # last: the last connection empties the write-ahead log
 
-    def _staff(self) -> None:
+    def _start_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="backstay-sqlite-writer")
             self._thread.start()
@@ -315,7 +315,7 @@ class ThreadWriter:
                 elif self._retire():
                     return
         finally:
-            self._leave(batch)
+            self._fail_waiting(batch)
 
     def _take(self, timeout: float) -> list[AnyJob]:
         with self._ready:
@@ -348,8 +348,8 @@ class ThreadWriter:
             self._thread = None
             return True
 
-    def _leave(self, batch: list[AnyJob]) -> None:
-        """When the thread ends by an error that nobody foresaw, nobody may wait for it for ever."""
+    def _fail_waiting(self, batch: list[AnyJob]) -> None:
+        """Fail the jobs that wait for this thread, when it ends by an unexpected error."""
         with self._ready:
             if self._thread is not threading.current_thread():
                 return
@@ -382,5 +382,5 @@ def _fail(jobs: Sequence[AnyJob], error: BackstayError) -> None:
 
 
 def _wake(job: AnyJob) -> None:
-    with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody waits any more
+    with contextlib.suppress(RuntimeError):  # the event loop is closed: no task waits any more
         job.wake()

@@ -15,18 +15,18 @@ from backstay.vocab.ids import check_session_id
 
 
 def trace_folder(store_url: str) -> Path | None:
-    """The folder for the traces of a store's sessions; None for a store without files."""
+    """Return the folder for the traces of a store's sessions; None for a store without files."""
     kind, _, path = store_url.partition("?")[0].partition("://")
     return Path(f"{path}.trace") if kind == "sqlite" else None
 
 
 def trace_path(folder: str | os.PathLike[str], session: str) -> Path:
-    """The newer file of a session's trace."""
+    """Return the newer file of a session's trace."""
     return Path(folder) / f"{check_session_id(session)}.jsonl"
 
 
 def older_path(path: Path) -> Path:
-    """The older file of the trace whose newer one is at `path`."""
+    """Return the older file of the trace whose newer one is at `path`."""
     return path.with_name(f"{path.name}.old")
 
 

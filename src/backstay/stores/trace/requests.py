@@ -113,7 +113,7 @@ class RequestReader:
 
 
 def _holder(content: Fields) -> Fields | None:
-    """The object with the history in it: the content or one that it holds."""
+    """Return the object with the history in it: the content or one that it holds."""
     for fields in (content, *content.values()):
         if isinstance(fields, dict) and any(isinstance(fields.get(key), list) for key in HISTORIES):
             return fields

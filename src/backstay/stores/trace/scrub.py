@@ -76,17 +76,17 @@ class Streams:
         self._names: dict[str, str] = {}
 
     def name(self, kind: str) -> str:
-        """What to call a stream of this kind in the reply under way."""
+        """Return what to call a stream of this kind in the reply under way."""
         return self._names.get(kind) or self._names.setdefault(kind, f"{kind} {self._reply}")
 
     def end(self) -> None:
-        """A model call begins or ends."""
+        """Begin new streams: a model call begins or ends."""
         self._reply += 1
         self._names = {}
 
 
 def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object], streams: Streams) -> Line:
-    """A line as it waits, `written` being its JSON and `content` its data. Raise `TypeError` for a delta whose text is none."""
+    """Return a line as it waits, `written` being its JSON and `content` its data. Raise `TypeError` for a delta whose text is none."""
     delta = content.get("delta")
     if isinstance(delta, _DELTAS) and type(delta.text) is not str:
         raise TypeError(f"the text of a {type(delta).__name__} is a {type(delta.text).__name__}")
@@ -129,7 +129,7 @@ class Scrubber:
         return count
 
     def take(self, fresh: list[Line], *, position: int, final: bool = False) -> list[bytes]:
-        """The lines that may be written now. Those from before `position` wait no longer, and none does when it is `final`."""
+        """Return the lines that may be written now. Those from before `position` wait no longer, and none does when it is `final`."""
         for line in fresh:
             self._held.append(line)
             self._size += len(line.written)
@@ -205,12 +205,12 @@ class _Stream:
 
 @functools.lru_cache(maxsize=1_024)
 def _is_harmless(name: str) -> bool:
-    """Whether the name of a tool, as a model wrote it, has no secret in it."""
+    """Return whether the name of a tool, as a model wrote it, has no secret in it."""
     return PLAIN.text(name) == name
 
 
 def encode_line(content: dict[str, object]) -> bytes:
-    """A line of JSON; the texts of a very long one are cut."""
+    """Return a line of JSON; the texts of a very long one are cut."""
     written = msgspec.json.encode(content)
     if len(written) > LONGEST_LINE:
         written = msgspec.json.encode(content | {"data": _clip(content.get("data"))})
@@ -218,7 +218,7 @@ def encode_line(content: dict[str, object]) -> bytes:
 
 
 def pieces_of(line: Line) -> tuple[TracePiece, ...]:
-    """The pieces of streams in a line."""
+    """Return the pieces of streams in a line."""
     return (TracePiece(line.stream, _DELTA, line.text),) if line.stream else line.pieces
 
 

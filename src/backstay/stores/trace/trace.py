@@ -57,7 +57,7 @@ decoder: Final = msgspec.json.Decoder(TraceLine)
 
 
 def encode(line: TraceLine) -> bytes:
-    """One line of JSON, whatever the content is: what cannot be written is replaced by its name."""
+    """Return one line of JSON. What cannot be written is replaced by the name of its type."""
     try:
         return _encoder.encode(line)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -247,7 +247,7 @@ class FileTrace:
             self._holding = {place for place in batches if place.scrubber.holds}
 
     def _scrub(self, place: "_FilePlace", fresh: list[Line], *, final: bool) -> list[bytes]:
-        """The lines that may be written now. Lines that cannot be looked through are lost: they must end no thread."""
+        """Return the lines that may be written now. Lines that cannot be looked through are lost: they must end no thread."""
         try:
             return place.scrubber.take(fresh, position=place.after, final=final)
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
@@ -298,7 +298,7 @@ class MemoryTrace:
         self._lines.setdefault(session, []).append(msgspec.structs.replace(line, data=clean))
 
     def lines(self, session: str) -> tuple[TraceLine, ...]:
-        """Everything written for `session`, in order."""
+        """Return everything written for `session`, in order."""
         return tuple(self._lines.get(session, ()))
 
     async def flush(self) -> None:
@@ -325,7 +325,7 @@ class NoTrace:
 
 
 def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
-    """Everything that can be read of a session's trace, also while it is being written; empty when there is none."""
+    """Return everything that can be read of a session's trace, also while it is being written; empty when there is none."""
     lines: list[TraceLine] = []
     unreadable = 0
     for piece in b"\n".join(segments(trace_path(folder, session))).split(b"\n"):
@@ -413,7 +413,7 @@ class _FilePlace(_TracePosition):
         """Lines that are lost and not yet reported in the file."""
 
     def pack_request(self, request: TraceLine) -> Line:
-        """A request as it is written: what is new in it."""
+        """Return a request as it is written: what is new in it."""
         try:
             line = msgspec.structs.replace(request, data=self.packer.pack(request.data))
             written = encode_line(msgspec.structs.asdict(line))
@@ -448,7 +448,7 @@ def _change_line(line: bytes, change: Change) -> bytes:
 
 
 def _change_streams(lines: list[bytes], change_pieces: ChangePieces) -> list[bytes]:
-    """The lines without what only the pieces of a stream together show."""
+    """Return the lines without what only the pieces of a stream together show."""
     streams, joined = Streams(), dict[str, list[tuple[int, TracePiece]]]()
     for place, line in enumerate(lines):
         found = _piece(line, streams)

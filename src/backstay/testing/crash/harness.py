@@ -54,7 +54,7 @@ class BrokenPromise(Struct, frozen=True):
     wrong: str
 
     def __str__(self) -> str:
-        """The problem in words."""
+        """Return the problem in words."""
         return f"{self.point}: {self.wrong}"
 
 
@@ -75,7 +75,7 @@ class CrashReport(Struct, frozen=True, kw_only=True):
         return sum(self.points.values())
 
     def words(self) -> str:
-        """The report as a person reads it."""
+        """Return the report as a person reads it."""
         lines = [f"{name:<12} {store:<8} {kind:<8} {n:>6}" for (name, store, kind), n in sorted(self.points.items())]
         lines.append(f"{self.tried} points tried, {len(self.problems)} problems")
         return "\n".join([*lines, *map(str, self.problems[:20])])
@@ -129,7 +129,7 @@ class CrashPoint(Struct, frozen=True, kw_only=True):
     """For a prefix: how many events are left."""
 
     def __str__(self) -> str:
-        """The point in words."""
+        """Return the point in words."""
         place = f"the first {self.events} events" if self.kind == "prefix" else ", then ".join(map(str, self.blows))
         return f"{place}, then {self.way.name}"
 

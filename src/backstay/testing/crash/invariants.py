@@ -89,7 +89,7 @@ def turns_end(log: Sequence[Recorded]) -> Iterator[str]:
 
 
 def notes_are_before_the_model(log: Sequence[Recorded]) -> Iterator[str]:
-    """The notes of folders that the log says were shown are in a result of the conversation, and were shown once."""
+    """Check that the notes of folders that the log says were shown are in a result of the conversation, and were shown once."""
     shown: dict[str, str] = {}
     for record in log:
         match record.event:
@@ -142,7 +142,7 @@ def wrong_with(log: Sequence[Recorded], checks: Sequence[Check] = AT_REST) -> tu
 
 
 def find_lost(acknowledged: Sequence[Recorded], log: Sequence[Recorded]) -> Iterator[str]:
-    """What was acknowledged and is not in the log, where it was."""
+    """Yield what was acknowledged and is not in the log, where it was."""
     for known in acknowledged:
         found = log[known.seq - 1] if known.seq <= len(log) else None
         if known != found:
@@ -154,7 +154,7 @@ def find_lost(acknowledged: Sequence[Recorded], log: Sequence[Recorded]) -> Iter
 
 
 def results_on_path(log: Sequence[Recorded], *, whole_batches: bool = False, open_turn: bool = True) -> list[Result]:
-    """The results that the conversation holds at the end of `log`, by the plainest reading of it.
+    """Return the results that the conversation holds at the end of `log`, by the plainest reading of it.
 
     `whole_batches` leaves out those of a reply that has a call without a result, as a fork does; without `open_turn`
     those of a turn that has not ended are left out, as when it is abandoned.
@@ -207,14 +207,14 @@ _Path = tuple[tuple[Recorded, Result], ...]
 
 
 def _trim(path: _Path, event: Compacted, places: dict[str, int]) -> _Path:
-    """The results that a compaction leaves in the conversation."""
+    """Return the results that a compaction leaves in the conversation."""
     first = places.get(event.first_kept) if event.first_kept else None
     left = [each for each in path if first is not None and each[0].seq >= first]
     return tuple((record, (call, None if record.id in event.trimmed else given)) for record, (call, given) in left)
 
 
 def missing_results(request: ModelRequest, results: Sequence[Result]) -> Iterator[str]:
-    """The results that `request` should tell the model and does not."""
+    """Yield the results that `request` should tell the model and does not."""
     told = {p.call: p for message in request.messages for p in message.parts if isinstance(p, ToolResult)}
     for call, content in results:
         if call not in told:
@@ -224,7 +224,7 @@ def missing_results(request: ModelRequest, results: Sequence[Result]) -> Iterato
 
 
 def requests_of(log: Iterable[Recorded], resolve: Callable[[str], bytes]) -> Iterator[Told]:
-    """What each model call of a log has to be asked with, made from nothing each time."""
+    """Yield what each model call of a log has to be asked with, made from nothing each time."""
     transcript = Transcript()
     position = 0
     for record in log:

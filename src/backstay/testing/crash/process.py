@@ -82,7 +82,7 @@ class WrappedStore:
         return await self.through("holder", lambda: self.inner.holder(session))
 
     async def meta(self, session: str) -> SessionMeta:
-        """The metadata of a session."""
+        """Return the metadata of a session."""
         return await self.through("meta", lambda: self.inner.meta(session))
 
     async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008  # frozen
@@ -98,11 +98,11 @@ class WrappedStore:
         await self.through("delete", lambda: self.inner.delete(session))
 
     async def blob(self, sha256: str) -> bytes:
-        """The bytes of a blob."""
+        """Return the bytes of a blob."""
         return await self.through("blob", lambda: self.inner.blob(sha256))
 
     async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
-        """The cached fold state of a session."""
+        """Return the cached fold state of a session."""
         return await self.through("snapshot", lambda: self.inner.snapshot(session, digest))
 
     async def keep_snapshot(self, session: str, snapshot: FoldSnapshot) -> None:
@@ -143,7 +143,7 @@ class Blow(msgspec.Struct, frozen=True, kw_only=True):
     when: When
 
     def __str__(self) -> str:
-        """The blow in words."""
+        """Return the blow in words."""
         return f"{self.when} append {self.append}"
 
 
@@ -197,7 +197,7 @@ class EffectLedger:
         """By session and seq: the process that wrote the event."""
 
     def find_repeated(self, once: frozenset[str]) -> tuple[str, ...]:
-        """The calls of `once` tools that happened more than once."""
+        """Return the calls of `once` tools that happened more than once."""
         return tuple(f"{tool} {key}" for (tool, key), times in self.effects.items() if tool in once and times > 1)
 
 
@@ -234,7 +234,7 @@ class MortalStore(WrappedStore):
         self._ledger.acknowledged[lease.session].extend(records)
 
     def on_append(self, records: Sequence[Recorded]) -> None:
-        """Called just before an append is acknowledged; a store that raises here has done it all the same."""
+        """Hear of an append just before it is acknowledged; a store that raises here has done it all the same."""
 
     async def close(self) -> None:
         """Leave the store open: the next process uses it."""
@@ -274,7 +274,7 @@ class MortalTool:
         return self._inner.spec
 
     def problem(self, args: dict[str, object]) -> str:
-        """Why these arguments cannot be used; empty when they can."""
+        """Return why these arguments cannot be used; empty when they can."""
         return self._inner.problem(args)
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:

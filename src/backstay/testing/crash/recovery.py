@@ -122,7 +122,7 @@ def _compactions(logs: Iterable[Sequence[Recorded]]) -> frozenset[str]:
 async def misleading_requests(
     store: EventStore, logs: Collection[Sequence[Recorded]], requests: Iterable[ModelRequest]
 ) -> tuple[str, ...]:
-    """The requests that tell a model something else than any log says it was to be told."""
+    """Return the requests that tell a model something else than any log says it was to be told."""
     said = (record.event for log in logs for record in log if not isinstance(record.event, ModelAsked))
     cited = {sha for event in said for sha in find_cited_blobs(event)}
     blobs = {sha: await store.blob(sha) for sha in sorted(cited)}
@@ -133,14 +133,14 @@ async def misleading_requests(
 
 
 async def judge_dead(trial: Trial) -> None:
-    """Note what a crash itself broke, before anybody went on."""
+    """Note what a crash itself broke, before the session goes on."""
     for session, acknowledged in trial.ledger.acknowledged.items():
         log = await log_of(trial.store, session)
         trial.wrong += [f"after the crash: {wrong}" for wrong in (*log_is_whole(log), *find_lost(acknowledged, log))]
 
 
 async def log_of(store: EventStore, session: str) -> tuple[Recorded, ...]:
-    """The whole log of a session; nothing when there is none."""
+    """Return the whole log of a session; nothing when there is none."""
     try:
         return (await store.read(session)).records
     except NoSession:
@@ -162,12 +162,12 @@ async def _sweep(trial: Trial) -> None:
 
 
 async def _is_open(store: EventStore, meta: SessionMeta) -> bool:
-    """Whether a turn is open in a session, or input waits."""
+    """Return whether a turn is open in a session, or input waits."""
     return meta.open_turn or any(inputs_are_taken_once(await log_of(store, meta.id)))
 
 
 async def _reopen_options(stage: Stage, **more: Any) -> dict[str, Any]:  # Any: fields of `Options`
-    """The arguments that open the session again, or anew when its very first event was lost."""
+    """Return the arguments that open the session again, or anew when its very first event was lost."""
     return {"resume": SESSION, **more} if await sessions.exists(stage.store, SESSION) else {}
 
 

@@ -21,7 +21,7 @@ PLAIN: Final = ModelFacts(summarises=False)
 def rehearsed(
     replies: Sequence[Reply], stage: Stage, *, facts: ModelFacts = PLAIN, name: str = "scripted:rehearsed"
 ) -> Model:
-    """A model that plays `replies` and has a last word for whatever comes after them.
+    """Return a model that plays `replies` and has a last word for everything after them.
 
     Replies that hang do so only in the first process. Whoever wants a summary gets one, unless the facts say otherwise.
     """

@@ -31,17 +31,17 @@ OpenStore = Callable[[Path, Clock, IsDead], Awaitable[EventStore]]
 
 
 async def memory_store(folder: Path, clock: Clock, is_dead: IsDead) -> EventStore:
-    """A store in memory."""
+    """Return a store in memory."""
     return await MemoryStore.open(clock=clock, is_dead=is_dead)
 
 
 async def sqlite_store(folder: Path, clock: Clock, is_dead: IsDead) -> EventStore:
-    """A SQLite store as programs use it, with its writer thread."""
+    """Return a SQLite store as programs use it, with its writer thread."""
     return await SqliteStore.open(folder / "sessions.db", clock=clock, is_dead=is_dead)
 
 
 async def inline_sqlite_store(folder: Path, clock: Clock, is_dead: IsDead) -> EventStore:
-    """A SQLite store without threads: the same tables, quicker and the same each time."""
+    """Return a SQLite store without threads: the same tables, quicker and the same each time."""
     return await SqliteStore.open(folder / "inline.db", clock=clock, is_dead=is_dead, inline=True, synchronous="normal")
 
 
@@ -156,11 +156,11 @@ class Stage:
         self._trial.ledger.effects[tool, key] += 1
 
     def happened(self, tool: str, key: str) -> bool:
-        """Whether the ledger knows of that effect: what a reconcilable tool's check looks at."""
+        """Return whether the ledger knows of that effect: what a reconcilable tool's check looks at."""
         return self._trial.ledger.effects[tool, key] > 0
 
     def refusals(self) -> list[str]:
-        """What a provider would have refused."""
+        """Return what a provider would have refused."""
         return [wrong for model in self.models for wrong in model.broken]
 
 
