@@ -43,7 +43,7 @@ seq = click.IntRange(min=0)
 
 @click.group("log")
 def command() -> None:
-    """Show, follow, replay, check, export, import and mend the log of a session."""
+    """Show, follow, replay, check, export, import and repair the log of a session."""
 
 
 @command.command()

@@ -39,7 +39,7 @@ _DECISIONS: Final[tuple[Literal["deny", "ask", "allow"], ...]] = ("deny", "ask",
 
 @click.group("permissions")
 def command() -> None:
-    """Ask what the policy says about a call, and look over the rules."""
+    """Judge a call without running it, check the rules, and show and remove grants."""
 
 
 @command.command()
@@ -130,7 +130,7 @@ def grants(cwd: Path, remove: tuple[str, ...], clear: bool, as_json: bool) -> in
 @as_json
 @with_folder
 def lint(cwd: Path, files: tuple[str, ...], as_json: bool) -> int:
-    """Look over the permission rules of settings FILES, or of those that hold here. Exit 1 when something is wrong."""
+    """Check the permission rules of settings FILES, or of those in force here. Exit 1 when something is wrong."""
     wanted = [Path(name) for name in files] or [
         path for path in (config_dir() / "settings.json", *(cwd / name for name in _FILES)) if path.is_file()
     ]

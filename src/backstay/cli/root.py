@@ -27,12 +27,12 @@ COMMANDS: Final[dict[str, str]] = dict(
     doctor       Say what is active here: folders, store, confinement, programs, models, and what the repository keeps for agents.
     export       Write a session to a file that only you can read.
     hooks        List hooks, and try them without a session.
-    log          Show, follow, replay, check, export, import and mend the log of a session.
+    log          Show, follow, replay, check, export, import and repair the log of a session.
     memory       Show and change what this project remembers: .backstay/memory, plain files that you can read and edit.
     models       List models, show what is known of one, and read recorded answers.
-    permissions  Ask what the policy says about a call, and look over the rules.
+    permissions  Judge a call without running it, check the rules, and show and remove grants.
     plugins      Install plugins, switch them on and off, and find more.
-    secrets      Count the secrets that stand in stored sessions, and erase them.
+    secrets      Count the secrets in stored sessions, and erase them.
     sessions     List, search, rename, fork, compact, delete and move sessions.
     skills       List skills and commands of your own, show one, or check one against the open standard.
     trust        Show what this workspace would run or loosen, ask, and trust it from now on.

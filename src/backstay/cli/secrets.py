@@ -38,7 +38,7 @@ from backstay.vocab.errors import BackstayError, NoSession, UserError
 
 @click.group("secrets")
 def command() -> None:
-    """Count the secrets that stand in stored sessions, and erase them."""
+    """Count the secrets in stored sessions, and erase them."""
 
 
 _session = click.option("--session", metavar="ID", help="Only this session, by its id or its name.")
