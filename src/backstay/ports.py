@@ -1,4 +1,4 @@
-"""Layer 3: the roles that adapters play. Nothing here does anything."""
+"""Layer 3: the roles that adapters play: stores, models, tools, clocks, askers. Protocols and the values they exchange."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -160,16 +160,16 @@ class Rewritable(Protocol):
         """Put `past` in the place of what a session's log says."""
 
     async def aside(self, session: str) -> tuple[str, ...]:
-        """What repairs put aside of a session."""
+        """Return what repairs put aside of a session."""
 
     async def change_aside(self, session: str, change: Callable[[str], str]) -> int:
         """Change what repairs put aside of a session; return how many pieces of it are different now."""
 
     async def is_clean(self) -> bool:
-        """Whether nothing is left of what was replaced."""
+        """Return whether nothing is left of what was replaced."""
 
     async def scour(self) -> None:
-        """Remove from the files whatever is not part of a log any more."""
+        """Remove from the files all that is no part of a log any more."""
 
 
 class Trace(Protocol):

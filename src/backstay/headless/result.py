@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from backstay.logic.budget import DOLLAR, add
-from backstay.logic.json_schema import strip_fence
+from backstay.logic.json_checks import strip_fence
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.entries import arguments
 from backstay.logic.state.results import Denial, TurnResult

@@ -16,7 +16,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from backstay.logic.secrets.known_values import find_repeated_name
+from backstay.logic.json_checks import find_repeated_name
 from backstay.ports import Answer
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Delivery, Grant

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from backstay.hooks.events import EVENTS
 from backstay.hooks.merge import HookAnswer
 from backstay.hooks.spec import HookSpec, PromptHook
-from backstay.logic.secrets.known_values import find_repeated_name
+from backstay.logic.json_checks import find_repeated_name
 from backstay.vocab.event import Decision
 
 _CALL_FIELDS: Final = ("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")

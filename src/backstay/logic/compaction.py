@@ -1,4 +1,4 @@
-"""Making a conversation shorter: what stays, what is summarised, and how the summary is framed. Pure.
+"""Compaction: choose what stays of a conversation and what is summarised, and frame the summary. Pure.
 
 The newest turns stay as they were, and so does what the person pasted or said at length. The rest becomes a summary, which stands where a
 user's message stands, in a marked frame: it is data, and never instructions of the system. Nothing is deleted; the log keeps everything.

@@ -1,4 +1,4 @@
-"""How much of the model's window the conversation takes: an estimate for any text, and the fold that corrects it by the provider's counts.
+"""Context usage: estimate the tokens of any text, and fold what the conversation takes of the model's window.
 
 *The estimate* goes by the script of a text and by how its characters follow each other, not by its length alone. A tokenizer makes one
 token of a common word with the space before it, more of a long one, about one of a Chinese character, and a new one at most changes

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from backstay.logic.json_schema import problems
+from backstay.logic.json_checks import problems
 from backstay.logic.text import clip, one_line
 from backstay.mcp.spec import item_names
 from backstay.vocab.specs import Effect, ToolSpec

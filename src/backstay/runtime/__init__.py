@@ -1,1 +1,1 @@
-"""Layer 5: the loop that writes things down and then does them."""
+"""Layer 5: the loop that commits events and then performs their intents."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from backstay.logic.budget import cost
 from backstay.logic.context_usage import tokens_of
-from backstay.logic.json_schema import answer_problem
+from backstay.logic.json_checks import answer_problem
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.content import digest, make_durable, replace_surrogates
 from backstay.logic.state.request_messages import find_blobs

@@ -1,4 +1,4 @@
-"""What every event is, and the words that events share."""
+"""The base of events, their envelope, and the literals that events share."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What a session is made of: tools, models, the workspace, who holds it."""
+"""Specifications: tools, models and their prices, the workspace, leases, the metadata of a session."""
 
 from typing import Literal
 

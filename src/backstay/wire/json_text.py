@@ -1,4 +1,4 @@
-"""The wire names of events and deltas: the snake-case names of their classes."""
+"""JSON on one line, and the wire names of events and deltas: the snake-case names of their classes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

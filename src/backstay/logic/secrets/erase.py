@@ -1,4 +1,4 @@
-"""Finds the secrets of a session and says what stands in their place: a mark with a hash and the kind. Pure.
+"""Find the secrets of a session, and replace each by a mark with a hash and the kind. Pure.
 
 The hash is keyed with a word that is made for one run and written nowhere. So two marks of one run tell whether they stood for the same
 secret, and nobody can try out values, be they as few as the digits of a PIN: without the key a mark says nothing of what it replaced.

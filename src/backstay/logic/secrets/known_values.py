@@ -10,7 +10,7 @@ character by character. Neighbouring windows that are known make a run.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -250,28 +250,3 @@ _STANDING_IN: Final = re.compile(
     "|todo|token|true|undefined|unset|user|username|value|with|x+|you|your"
 )
 """Words of what stands for a secret: `your-api-key-here`, `userPassword`."""
-
-
-class _Repeated(Exception):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
-def find_repeated_name(text: str | bytes) -> str:
-    """Return the first name that stands twice in an object of a JSON text; empty when there is none, and for what is no JSON."""
-    try:
-        json.loads(text, object_pairs_hook=_refuse_repeated)
-    except _Repeated as exc:
-        return exc.name
-    except (ValueError, RecursionError):
-        return ""
-    return ""
-
-
-def _refuse_repeated(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise _Repeated(next(name for at, name in enumerate(names) if name in names[:at]))
-    return found

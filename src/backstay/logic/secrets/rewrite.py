@@ -1,4 +1,4 @@
-"""Events and blobs with other words in them: the one way in which what is written, or is about to be, loses a secret. Pure.
+"""Change the words of events and blobs: the one way in which a log, or an event before it is written, loses a secret. Pure.
 
 A blob is named by its hash, so other words in it give it another name, and whatever cites it has to cite the new one. What a file held
 (`FileKept`, and the trees and plans that list contents) is never given other words: a restore would put them into the file. Such a

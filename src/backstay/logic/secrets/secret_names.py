@@ -1,4 +1,4 @@
-"""Which names secrets stand under: of keys, elements and variables, such as `api_key`, `X-Api-Key` and `DB_PASSWORD_PROD`."""
+"""The names that secrets stand under: of keys, elements and variables, such as `api_key`, `X-Api-Key` and `DB_PASSWORD_PROD`."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Parts of messages between their two forms, and what events cite and say."""
+"""Convert parts of messages between their two forms, and find the blobs that events cite and the text that a search finds."""
 
 import hashlib
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The variables of a session's context in what a person says: `{{ctx.NAME}}`."""
+"""The variables of a session's context in prompts: fill `{{ctx.NAME}}`, and refuse variables that hold a secret."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Opening a session that was there before: the opening until it is written, and the report on what was found."""
+"""Resume a session: the pending opening until it is written, and the report on what was found."""
 
 from collections.abc import Callable
 from typing import Final

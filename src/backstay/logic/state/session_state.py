@@ -1,4 +1,4 @@
-"""Everything a log means, kept together: the folds of one session, advanced an event at a time."""
+"""The state of a session: all its folds together, advanced an event at a time, and their snapshot."""
 
 from collections.abc import Iterable
 from typing import Final

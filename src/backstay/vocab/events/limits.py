@@ -1,4 +1,4 @@
-"""Events about limits: waits and fallbacks, a context that fills, money that is spent."""
+"""Events about limits: retries and fallbacks, compaction, budget."""
 
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import CompactionTrigger, Event, OnExceed

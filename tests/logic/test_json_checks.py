@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.logic.json_schema import answer_problem, problems, strip_fence
+from backstay.logic.json_checks import answer_problem, problems, strip_fence
 
 PERSON = {
     "type": "object",

@@ -1,8 +1,10 @@
-"""Check a value against a JSON Schema: the part of the language that people use to say what an answer must look like.
+"""Check JSON: whether a value fits a JSON Schema, and whether a name stands twice in an object.
 
-Keywords that are not known here are passed over, as the standard has it. So is `pattern`: it could take for ever.
+Of JSON Schema this is the part that people use to say what an answer must look like. Keywords that are not known here are passed over, as
+the standard has it. So is `pattern`: it could take for ever.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -156,3 +158,28 @@ def _follow_reference(ref: str, root: Schema) -> object:
 
 def _sequence(value: object) -> Sequence[object]:
     return value if isinstance(value, list | tuple) else ()
+
+
+class _Repeated(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def find_repeated_name(text: str | bytes) -> str:
+    """Return the first name that stands twice in an object of a JSON text; empty when there is none, and for what is no JSON."""
+    try:
+        json.loads(text, object_pairs_hook=_refuse_repeated)
+    except _Repeated as exc:
+        return exc.name
+    except (ValueError, RecursionError):
+        return ""
+    return ""
+
+
+def _refuse_repeated(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Repeated(next(name for at, name in enumerate(names) if name in names[:at]))
+    return found
