@@ -5,7 +5,7 @@ import marshal
 import sys
 from pathlib import Path
 
-from tests.hooks.hook_kit import means, program, run
+from tests.hooks.kit import means, program, run
 
 UNCHECKED = b"\1\0\0\0" + b"\0" * 8
 """The flags and the digest of bytecode that Python does not compare with the source."""

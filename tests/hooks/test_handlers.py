@@ -13,7 +13,7 @@ from backstay.hooks.merge import HookAnswer
 from backstay.hooks.run import run_each
 from backstay.hooks.run_context import marks
 from backstay.hooks.spec import BrokenHook, HookSpec
-from tests.hooks.hook_kit import CALL, alive, hook_of, means, program, run, run_hooks
+from tests.hooks.kit import CALL, alive, hook_of, means, program, run, run_hooks
 from tests.tools.context import cut_short, until
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from backstay.hooks.merge import HookVerdict
 from backstay.hooks.run import HookRun
 from backstay.hooks.spec import AgentHook, HookSource, HookSpec, HttpHook, PromptHook, PythonHook, make_spec
 from backstay.vocab.errors import EgressRefused, UserError
-from tests.hooks.hook_kit import CALL, hook_of, means, program, run, run_hooks
+from tests.hooks.kit import CALL, hook_of, means, program, run, run_hooks
 
 pytestmark = pytest.mark.anyio
 

@@ -118,7 +118,7 @@ def test_resources_and_prompts_are_read_one_by_one() -> None:
 
     found = read_offer("srv", "srv", lists, vouched=False)
 
-    assert [(each.mention, each.name) for each in found.resources] == [("@srv:note://a", "A")]
+    assert [(each.server, each.uri, each.name) for each in found.resources] == [("srv", "note://a", "A")]
     assert [(each.command, each.usage) for each in found.prompts] == [
         ("mcp__srv__review", "/mcp__srv__review file"),
     ]

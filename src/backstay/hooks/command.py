@@ -281,14 +281,14 @@ def _failure(ending: str, exit_code: int | None) -> str:
 
 def background_seconds(text: str, usual: float) -> float:
     """Return how long an announced background program may run: its own milliseconds, else the usual time."""
-    said = _read_announcement(text)
-    value = said.get("asyncTimeout") if said is not None else None
+    values = _read_announcement(text)
+    value = values.get("asyncTimeout") if values is not None else None
     return value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else usual
 
 
 def _says_background(text: str) -> bool:
-    said = _read_announcement(text)
-    return said is not None and said.get("async") is True
+    values = _read_announcement(text)
+    return values is not None and values.get("async") is True
 
 
 def _never(text: str) -> bool:
@@ -300,10 +300,10 @@ def _read_announcement(text: str) -> dict[str, object] | None:
     if not (line.startswith("{") and line.endswith("}")):
         return None
     try:
-        said = msgspec.json.decode(line)
+        values = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return values if isinstance(values, dict) else None
 
 
 def _environment(spec: HookSpec, handler: CommandHook, payload: HookInput, context: RunContext) -> dict[str, str]:
@@ -319,8 +319,8 @@ def _environment(spec: HookSpec, handler: CommandHook, payload: HookInput, conte
         "BACKSTAY_AGENT_TYPE": payload.get("agent_type"),
         "CLAUDE_PLUGIN_ROOT": spec.root if spec.source == "plugin" else "",
     }
-    said = {name: value for name, value in known.items() if isinstance(value, str) and value}
-    return {**without_keys(context.environment), **dict(handler.env), **said, **bytecode_folder()}
+    values = {name: value for name, value in known.items() if isinstance(value, str) and value}
+    return {**without_keys(context.environment), **dict(handler.env), **values, **bytecode_folder()}
 
 
 def _argv(handler: CommandHook, environment: Mapping[str, str]) -> list[str]:

@@ -140,12 +140,12 @@ def _facts_of_end(started: HookStarted, services: Services) -> Facts:
     state = services.state
     turn = state.progress.turn
     result = state.results.turns.get(turn.id if turn is not None else started.subject)
-    said = result.text if result is not None else ""
+    reply = result.text if result is not None else ""
     held = turn is not None and turn.held > 0
     if started.event == "Stop":
-        return {"stop_hook_active": held, "last_assistant_message": said}
+        return {"stop_hook_active": held, "last_assistant_message": reply}
     code = result.code if result is not None else ""
-    return {"error": code or "unknown", "last_assistant_message": said}
+    return {"error": code or "unknown", "last_assistant_message": reply}
 
 
 _PLUGIN_FOLDER: Final = re.compile(r"\$\{?(?:CLAUDE|BACKSTAY)_PLUGIN_ROOT(?:\}|\b)")
@@ -251,10 +251,10 @@ def _post_late_answer(services: Services, spec: HookSpec, answer: HookAnswer) ->
     services.tap("hook", {"event": spec.event, "hook": spec.label, "late": True, "notes": answer.notes})
     if answer.context:
         name = f"late-{spec.id}-{services.clock.nonce()}"
-        said = InputReceived(
+        message = InputReceived(
             input=name, parts=(Text(text=frame_hook_text(spec.event, answer.context)),), delivery="steer"
         )
-        services.inbox.post(Draft(event=said, by="hook"))
+        services.inbox.post(Draft(event=message, by="hook"))
 
 
 async def _ask_once(prompt: str, hook: PromptHook, services: Services) -> str:

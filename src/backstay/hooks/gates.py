@@ -132,8 +132,8 @@ def fold_hook_state(hook_state: HookState, record: Recorded, calls: Calls, ended
     """Fold `record` into the hook state; `calls` and `ended` are the calls of the round before it."""
     match record.event:
         case HookStarted(event=event, subject=subject):
-            heard = OpenHook(intent=record.id, event=event, subject=subject, in_turn=hook_state.in_turn)
-            opened = (*hook_state.open, heard)
+            hook = OpenHook(intent=record.id, event=event, subject=subject, in_turn=hook_state.in_turn)
+            opened = (*hook_state.open, hook)
             untold = ("", "") if event == "PostCompact" else hook_state.compacted
             return replace(hook_state, open=opened, compacted=untold)
         case HookFinished():

@@ -142,20 +142,20 @@ async def _call_function(handler: PythonHook, payload: HookInput, context: RunCo
     if function is None:
         return HandlerOutcome(failed="the program that opened the session did not bring this function")
     copy: dict[str, object] = msgspec.json.decode(msgspec.json.encode(payload))
-    said = await _call(function, copy)
-    if said is None:
+    result = await _call(function, copy)
+    if result is None:
         return HandlerOutcome(exit_code=0)
-    if not isinstance(said, dict):
-        return HandlerOutcome(failed=f"it returned {type(said).__name__}, neither None nor a dict")
-    return HandlerOutcome(exit_code=0, stdout=msgspec.json.encode(said).decode())
+    if not isinstance(result, dict):
+        return HandlerOutcome(failed=f"it returned {type(result).__name__}, neither None nor a dict")
+    return HandlerOutcome(exit_code=0, stdout=msgspec.json.encode(result).decode())
 
 
 async def _call(function: PythonFunction, payload: dict[str, object]) -> object:
     if inspect.iscoroutinefunction(function):
         return await function(payload)
     # a limiter of its own: a function that never returns must not use up the threads that all share
-    said = await anyio.to_thread.run_sync(function, payload, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-    return await said if inspect.isawaitable(said) else said
+    result = await anyio.to_thread.run_sync(function, payload, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    return await result if inspect.isawaitable(result) else result
 
 
 _FORM: Final = 'Answer with nothing but JSON: {"ok": true}, or {"ok": false, "reason": "why"}.'

@@ -129,8 +129,8 @@ def make_spec(
     """Make a hook with its id, and with the usual timeout and failure rule where none is given."""
     seconds = _seconds(event, handler, timeout)
     failing = on_failure or EVENTS[event].on_failure
-    said = (event, matcher, if_rule, handler, seconds, failing, root if source == "plugin" else "")
-    digest = hashlib.sha256(msgspec.json.encode(said)).hexdigest()
+    identity = (event, matcher, if_rule, handler, seconds, failing, root if source == "plugin" else "")
+    digest = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()
     return HookSpec(
         id=f"hook-{digest[:12]}",
         event=event,

@@ -29,13 +29,13 @@ class BadSchema(Exception):
     """A schema that cannot be passed on; the message says why."""
 
 
-def read_schema(said: object) -> dict[str, object]:
+def read_schema(raw: object) -> dict[str, object]:
     """Return the schema for the model. Raise `BadSchema` when it makes no sense or is too large."""
-    if not isinstance(said, Mapping):
+    if not isinstance(raw, Mapping):
         raise BadSchema("it does not say what arguments it takes")
     try:
-        size = len(msgspec.json.encode(said))
-        kept = _scrub(said, DEEPEST)
+        size = len(msgspec.json.encode(raw))
+        kept = _scrub(raw, DEEPEST)
     except (RecursionError, UnicodeEncodeError, TypeError, OverflowError) as exc:
         raise BadSchema("its schema is not JSON, or is nested too deeply") from exc
     if size > LARGEST:
@@ -63,9 +63,9 @@ def why_unfit(args: Mapping[str, object], schema: Mapping[str, object]) -> str:
 
 
 def _check_type(schema: Mapping[str, object]) -> str:
-    said = schema.get("type", "object")
-    if said != "object":
-        raise BadSchema(f"its arguments are not an object but {clip(repr(said), 60)}")
+    raw = schema.get("type", "object")
+    if raw != "object":
+        raise BadSchema(f"its arguments are not an object but {clip(repr(raw), 60)}")
     return "object"
 
 
@@ -87,8 +87,8 @@ def _read_required(schema: Mapping[str, object]) -> dict[str, object]:
 
 
 def _plain(schema: object) -> dict[str, object]:
-    said = schema.get("type") if isinstance(schema, Mapping) else None
-    return {"type": said} if isinstance(said, str) and said in _SIMPLE else {}
+    raw = schema.get("type") if isinstance(schema, Mapping) else None
+    return {"type": raw} if isinstance(raw, str) and raw in _SIMPLE else {}
 
 
 def _scrub(value: object, depth: int) -> object:
@@ -129,11 +129,6 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     description: str = ""
     media_type: str = ""
-
-    @property
-    def mention(self) -> str:
-        """The mention of it in an input."""
-        return f"@{self.server}:{self.uri}"
 
 
 class PromptArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -245,8 +240,8 @@ def _read_tools(part: str, entries: Sequence[object], problems: list[str], *, vo
 
 def _effect(hints: _Hints | None) -> Effect:
     """Return the effect, never `pure`: a hint must not loosen the policy. It only permits a second run after a crash."""
-    said = hints is not None and (hints.read_only_hint is True or hints.idempotent_hint is True)
-    return "idempotent" if said else "once"
+    repeatable = hints is not None and (hints.read_only_hint is True or hints.idempotent_hint is True)
+    return "idempotent" if repeatable else "once"
 
 
 # --- resources and prompts -----------------------------------------------------------------------------------------------------------
@@ -331,8 +326,8 @@ def _read_entries(entries: Sequence[object], kind: type[T], word: str, problems:
         try:
             yield msgspec.convert(entry, kind)
         except msgspec.ValidationError as exc:
-            said = entry.get("name") if isinstance(entry, Mapping) else None
-            named = f"The {word} {one_line(said, 80)!r}" if isinstance(said, str) else f"A {word}"
+            raw = entry.get("name") if isinstance(entry, Mapping) else None
+            named = f"The {word} {one_line(raw, 80)!r}" if isinstance(raw, str) else f"A {word}"
             problems.append(f"{named} is left out: {one_line(str(exc))}.")
 
 
@@ -351,8 +346,8 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
 
 def pin(tool: ToolSpec) -> str:
     """Return a digest of the definition: another description or another argument is another tool."""
-    said = (tool.name, tool.description, tool.schema)
-    return hashlib.sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()
+    definition = (tool.name, tool.description, tool.schema)
+    return hashlib.sha256(msgspec.json.encode(definition, order="deterministic")).hexdigest()
 
 
 def pins(tools: Sequence[ToolSpec]) -> dict[str, str]:

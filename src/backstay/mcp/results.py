@@ -117,8 +117,8 @@ class _AnswerParts(Struct):
                 yield f"[{one_line(_text(rest, 'name'), 120)}: {one_line(uri, 500)}]"
             case _:
                 self.odd += 1
-                said = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-                yield f"[a part of the kind {one_line(str(said), 40)!r} cannot be read]"
+                claimed = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+                yield f"[a part of the kind {one_line(str(claimed), 40)!r} cannot be read]"
 
     def _resource(self, resource: Mapping[str, object]) -> Iterator[str]:
         uri = one_line(_text(resource, "uri"), 500)
@@ -131,7 +131,7 @@ class _AnswerParts(Struct):
             yield f"[the resource {uri!r} has neither text nor bytes]"
 
     def _medium(self, data: str, kind: str, name: str) -> Iterator[str]:
-        named = f"{name or 'a medium'} ({one_line(kind, 60) or 'of no said kind'})"
+        named = f"{name or 'a medium'} ({one_line(kind, 60) or 'of no claimed kind'})"
         if len(data) > LARGEST_MEDIUM * 4 // 3 + 4:
             yield f"[{named} has more than {LARGEST_MEDIUM:,} bytes and is not shown]"
             return
@@ -147,13 +147,13 @@ class _AnswerParts(Struct):
         else:
             yield f"[{named}, {len(content):,} bytes, is nothing that a model can be shown]"
 
-    def _media_type_of(self, content: bytes, said: str) -> str:
+    def _media_type_of(self, content: bytes, claimed: str) -> str:
         """Return the media type that the bytes prove: a picture that is none would make every later request fail."""
         if picture := self.image_type(content):
             return picture
         if content.startswith(b"%PDF-"):
             return "application/pdf"
-        return said if said in _SOUNDS and content else ""
+        return claimed if claimed in _SOUNDS and content else ""
 
 
 def _same(text: str, structured: object) -> bool:

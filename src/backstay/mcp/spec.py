@@ -42,8 +42,8 @@ class ServerSpec:
     @property
     def identity(self) -> str:
         """Its name and a digest of how it is reached: approvals of its tools are bound to it."""
-        said = "\0".join((self.kind, *(self.written or self.argv or (self.url,))))
-        return f"{self.name}:{hashlib.sha256(said.encode('utf-8', 'replace')).hexdigest()[:32]}"
+        reached = "\0".join((self.kind, *(self.written or self.argv or (self.url,))))
+        return f"{self.name}:{hashlib.sha256(reached.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
     @property
     def vouched(self) -> bool:

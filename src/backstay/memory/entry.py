@@ -71,8 +71,8 @@ def slug(topic: str) -> str:
 
 def memory_id(memory: "MemoryEntry | Candidate") -> str:
     """Return the id of a memory, a digest of its text and origin: another text has another id."""
-    said = (memory.session, memory.turn, memory.kind, memory.topic, memory.text)
-    return f"mem_{hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:12]}"
+    identity = (memory.session, memory.turn, memory.kind, memory.topic, memory.text)
+    return f"mem_{hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:12]}"
 
 
 def is_memory_id(text: str) -> bool:

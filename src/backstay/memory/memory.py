@@ -242,7 +242,7 @@ class Memory:
         wanted = msgspec.structs.replace(wanted, id=memory_id(wanted))
         if kind not in KINDS:
             return refuse(f"{kind!r} is no type of memory. Types: {', '.join(KINDS)}.")
-        if problem := _why_not(wanted, said=f"{kind} {topic} {text}"):
+        if problem := _why_not(wanted, whole=f"{kind} {topic} {text}"):
             return refuse(f"Not kept: {problem}.", _event("skipped", wanted, reason=problem, hide=True))
         try:
             with self._files.changing() as files:
@@ -340,7 +340,7 @@ class Memory:
     def _approve(self, files: FolderChange, pending: Pending, candidate: Candidate) -> MemoryAnswer:
         """Save first, then mark the proposal: after a crash in between, approving again completes it."""
         entry = msgspec.structs.replace(_entry_of(candidate), date=self._now()[:10], approved="user")
-        if problem := _why_not(entry, said=f"{entry.topic} {entry.text}"):
+        if problem := _why_not(entry, whole=f"{entry.topic} {entry.text}"):
             self._decide(files, pending, candidate, "skipped", reason=problem)
             return refuse(f"Not kept: {problem}.", _event("skipped", entry, reason=problem, hide=True))
         saved = self._save(files, entry)
@@ -377,13 +377,13 @@ def _insert_line(content: bytes, line: str, heading: str) -> bytes:
     return b"\n".join([*lines[:at], line.encode(), *lines[at:]])
 
 
-def _why_not(entry: MemoryEntry, *, said: str) -> str:
+def _why_not(entry: MemoryEntry, *, whole: str) -> str:
     """Return why a memory is not kept; empty when it may be. Never repeats the text."""
     if not entry.text:
         return "there is no text"
     if len(entry.text) > LONGEST:
         return f"it has {len(entry.text):,} characters, and {LONGEST:,} are the most; put it into a file of the project"
-    return refusal(said) or refusal(entry.text)
+    return refusal(whole) or refusal(entry.text)
 
 
 def _candidate(entry: MemoryEntry, now: str) -> Candidate:

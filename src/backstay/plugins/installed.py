@@ -175,20 +175,20 @@ def _section(file: LayerFile, problems: list[str]) -> dict[str, bool]:
 
 def _marketplaces(file: LayerFile, problems: list[str]) -> dict[str, Source]:
     found: dict[str, Source] = {}
-    for name, said in _read(file, MARKETPLACES, problems).items():
+    for name, members in _read(file, MARKETPLACES, problems).items():
         place = file.text.place((MARKETPLACES, name)) if file.text is not None else file.path
         try:
-            inner = said.get("source", said) if isinstance(said, dict) else said
+            inner = members.get("source", members) if isinstance(members, dict) else members
             found[check_name(name, "marketplace")] = _marketplace_source(inner)
         except UserError as exc:
             problems.append(f"{place}: {MARKETPLACES}.{name}: {exc}")
     return found
 
 
-def _marketplace_source(said: object) -> Source:
-    if not isinstance(said, dict) or not all(isinstance(each, str) for each in said.values()):
+def _marketplace_source(members: object) -> Source:
+    if not isinstance(members, dict) or not all(isinstance(each, str) for each in members.values()):
         raise UserError('A source is an object like {"source": "github", "repo": "OWNER/REPO"}.')
-    known = {key: value for key, value in said.items() if key in EntrySource.__struct_fields__}
+    known = {key: value for key, value in members.items() if key in EntrySource.__struct_fields__}
     if "source" not in known:
         raise UserError("It has no source.")
     if known["source"] == "url":  # the address of the file itself, unlike in a marketplace's own entries
@@ -201,8 +201,8 @@ def _read(file: LayerFile, key: str, problems: list[str]) -> dict[str, object]:
         return {}
     reader = JsonReader(file.text)
     try:
-        said = reader.members(file.text.content, ())
-        return reader.convert(said[key], dict[str, object], (key,)) if key in said else {}
+        members = reader.members(file.text.content, ())
+        return reader.convert(members[key], dict[str, object], (key,)) if key in members else {}
     except UserError as exc:
         problems.append(str(exc))
         return {}

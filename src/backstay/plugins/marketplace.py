@@ -45,8 +45,6 @@ class MarketplaceEntry(Struct, frozen=True, kw_only=True):
     keywords: tuple[str, ...] = ()
     """Its keywords and tags."""
     category: str = ""
-    strict: bool = True
-    """Whether the plugin's own manifest is complete."""
     parts: Mapping[str, object] = field(default_factory=dict)
     """Parts of the plugin as the marketplace describes them; they fill gaps of its manifest."""
 
@@ -86,7 +84,7 @@ def read_marketplace(folder: Path, *, name: str = "", local: bool = True) -> Mar
     entries = tuple(_Entries(reader, folder, name or own, _root(reader, members), local, problems))
     return Marketplace(
         name=name or own,
-        owner=_owner(reader, members),
+        owner=author_of(reader, members, "owner"),
         folder=folder,
         description=reader.value_or(members, "description", str, "")
         or _metadata(reader, members).get("description", ""),
@@ -175,7 +173,6 @@ class _Entries:
             author=author_of(reader, members),
             keywords=tuple(dict.fromkeys((*keywords, *tags))),
             category=reader.value_or(members, "category", str, ""),
-            strict=reader.value_or(members, "strict", bool, True),
             parts={key: reader.convert(members[key], object, where) for key in (*COMPONENTS, *OURS) if key in members},
         )
 
@@ -202,11 +199,6 @@ def _metadata(reader: JsonReader, members: Mapping[str, Raw]) -> dict[str, str]:
 def _root(reader: JsonReader, members: Mapping[str, Raw]) -> str:
     """Return the folder that plain names of plugins are below."""
     return _metadata(reader, members).get("pluginRoot", "")
-
-
-def _owner(reader: JsonReader, members: Mapping[str, Raw]) -> str:
-    found: object = reader.value_or(members, "owner", str | dict[str, object], "")
-    return str(found.get("name", "")) if isinstance(found, dict) else str(found)
 
 
 DEFAULT: Final = "claude-plugins-official"

@@ -38,9 +38,6 @@ class Manifest(Struct, frozen=True, kw_only=True):
     version: str = ""
     description: str = ""
     author: str = ""
-    homepage: str = ""
-    repository: str = ""
-    license: str = ""
     keywords: tuple[str, ...] = ()
 
 
@@ -61,27 +58,15 @@ def read_manifest(reader: JsonReader) -> tuple[Manifest, Mapping[str, Raw], tupl
         version=version,
         description=reader.value_or(members, "description", str, ""),
         author=author_of(reader, members),
-        homepage=reader.value_or(members, "homepage", str, ""),
-        repository=_repository(reader, members),
-        license=reader.value_or(members, "license", str, ""),
         keywords=reader.value_or(members, "keywords", tuple[str, ...], ()),
     )
     return manifest, members, tuple(_note_odd_keys(reader, members))
 
 
-def author_of(reader: JsonReader, members: Mapping[str, Raw]) -> str:
-    """Return the author: a text, or an object with a name."""
-    found: object = reader.value_or(members, "author", str | dict[str, object], "")
-    return _name_in(found, "name")
-
-
-def _repository(reader: JsonReader, members: Mapping[str, Raw]) -> str:
-    found: object = reader.value_or(members, "repository", str | dict[str, object], "")
-    return _name_in(found, "url")
-
-
-def _name_in(found: object, key: str) -> str:
-    return str(found.get(key, "")) if isinstance(found, dict) else str(found)
+def author_of(reader: JsonReader, members: Mapping[str, Raw], key: str = "author") -> str:
+    """Return the author, or who else is under `key`: a text, or an object with a name."""
+    found: object = reader.value_or(members, key, str | dict[str, object], "")
+    return str(found.get("name", "")) if isinstance(found, dict) else str(found)
 
 
 def _note_odd_keys(reader: JsonReader, members: Mapping[str, Raw]) -> list[str]:

@@ -52,8 +52,8 @@ def tree_digest(folder: Path, limits: TreeLimits = LIMITS, *, sweep: bool = Fals
     """
     lines: list[str] = []
     for entry in _walk(folder, limits, left_out=(), sweep=sweep):
-        said = _hash_of(entry, limits) if entry.kind == "file" else entry.target
-        lines.append(f"{entry.kind}{' x' if entry.runs else ''}\0{entry.path}\0{said}\n")
+        value = _hash_of(entry, limits) if entry.kind == "file" else entry.target
+        lines.append(f"{entry.kind}{' x' if entry.runs else ''}\0{entry.path}\0{value}\n")
     return hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -61,14 +61,14 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
 
 
-def read_entry(source: ServerSource, name: str, said: object) -> tuple[ServerSpec, bool]:
+def read_entry(source: ServerSource, name: str, raw: object) -> tuple[ServerSpec, bool]:
     """Return the server of an entry, and whether the entry disables it. Raise `UserError` when it cannot be used."""
     where = source.place((name,))
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise UserError(
             f"{where}: {make_printable(name)!r} cannot name a server. Use up to {LONGEST_NAME} plain characters."
         )
-    entry = _convert(said, name, source)
+    entry = _convert(raw, name, source)
     kind = _kind(entry, name, where)
     fill = _Substitution(source, name)
     wait = None if entry.timeout is None else entry.timeout / 1000
@@ -89,10 +89,10 @@ def read_entry(source: ServerSource, name: str, said: object) -> tuple[ServerSpe
     return replace(spec, hidden=tuple(sorted(fill.used))), entry.disabled
 
 
-def odd_keys(said: object) -> dict[str, str]:
+def odd_keys(raw: object) -> dict[str, str]:
     """Return the keys of an entry that do nothing, with a note for each."""
     found: dict[str, str] = {}
-    for key in said if isinstance(said, Mapping) else ():
+    for key in raw if isinstance(raw, Mapping) else ():
         if key == "headersHelper":
             found[key] = "is not run; write the headers into 'headers', with ${VARIABLE} for a secret"
         elif key not in ServerEntry.__struct_fields__:
@@ -159,9 +159,9 @@ class _Substitution(Struct, frozen=True):
         return self.source.wrong((self.server, *keys), words)
 
 
-def _convert(said: object, name: str, source: ServerSource) -> ServerEntry:
+def _convert(raw: object, name: str, source: ServerSource) -> ServerEntry:
     try:
-        return msgspec.convert(said, ServerEntry)
+        return msgspec.convert(raw, ServerEntry)
     except msgspec.ValidationError as exc:
         words, _, inner = str(exc).partition(" - at `$")
         keys = tuple(key for key in inner.strip("`").replace("[", ".").replace("]", "").split(".") if key)
@@ -169,16 +169,16 @@ def _convert(said: object, name: str, source: ServerSource) -> ServerEntry:
 
 
 def _kind(entry: ServerEntry, name: str, where: str) -> Kind:
-    said = entry.type or ("stdio" if entry.command else "http" if entry.url else "")
+    raw = entry.type or ("stdio" if entry.command else "http" if entry.url else "")
     named = f"{where}: The MCP server {name!r}"
-    if said == "ws":
+    if raw == "ws":
         raise UserError(f"{named} speaks over a WebSocket, which is not supported. Use its 'http' address.")
-    if said not in _KINDS:
-        hint = f"has the type {said!r}" if said else "has neither 'command' nor 'url'"
+    if raw not in _KINDS:
+        hint = f"has the type {raw!r}" if raw else "has neither 'command' nor 'url'"
         raise UserError(f"{named} {hint}. The types are stdio, with 'command', and http or sse, with 'url'.")
-    kind = _KINDS[said]
+    kind = _KINDS[raw]
     if not (entry.command.strip() if kind == "stdio" else entry.url.strip()):
-        raise UserError(f"{named} is of the type {said!r} and has no {'command' if kind == 'stdio' else 'url'!r}.")
+        raise UserError(f"{named} is of the type {raw!r} and has no {'command' if kind == 'stdio' else 'url'!r}.")
     return kind
 
 
@@ -195,6 +195,6 @@ def _address(url: str, name: str, source: ServerSource) -> str:
 
 
 def _seconds(source: ServerSource, variable: str) -> float | None:
-    said = source.variables.get(variable, "")
-    fine = said.isdecimal() and len(said) < 10 and 0 < int(said) <= LONGEST_WAIT_MS
-    return int(said) / 1000 if fine else None
+    raw = source.variables.get(variable, "")
+    fine = raw.isdecimal() and len(raw) < 10 and 0 < int(raw) <= LONGEST_WAIT_MS
+    return int(raw) / 1000 if fine else None

@@ -177,15 +177,15 @@ class _Reader:
     def _source(
         self, text: JsonText, scope: Scope, variables: Mapping[str, str], *, mcpjson: bool = False
     ) -> ServerSource:
-        said = text.parse()
-        above = (SECTION,) if SECTION in said else ()
-        servers = said.get(SECTION, said if mcpjson or scope == "flag" else {})
+        members = text.parse()
+        above = (SECTION,) if SECTION in members else ()
+        servers = members.get(SECTION, members if mcpjson or scope == "flag" else {})
         if not isinstance(servers, Mapping):
             raise text.wrong((SECTION,), 'Servers are an object by name: {"docs": {"command": "docs-server"}}.')
         if mcpjson and above:
             self._warnings += (
                 f"{text.place((key,))}: {key!r} is not a key that this version knows; it is left out."
-                for key in said
+                for key in members
                 if key not in (SECTION, "$schema")
             )
         return ServerSource(
@@ -238,10 +238,10 @@ class _Reader:
             return ""
         return "enabledMcpjsonServers names others. Name it there, too. For this run alone: --trust"
 
-    def _warn_of_others(self, source: ServerSource, name: str, said: object) -> None:
+    def _warn_of_others(self, source: ServerSource, name: str, members: object) -> None:
         if source.scope in _OF_WORKSPACE and not self._trust.trusted:
             return
-        for key, words in odd_keys(said).items():
+        for key, words in odd_keys(members).items():
             self._warnings.append(
                 f"{source.place((name, key))}: {make_printable(f'{SECTION}.{name}.{key}')!r} {words}."
             )

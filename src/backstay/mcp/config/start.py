@@ -203,8 +203,3 @@ class PinStore:
         """Approve a server's tools exactly as they are."""
         with self._book.changing() as book:
             book[server] = pins(tools)
-
-    def forget(self, server: str) -> None:
-        """Approve nothing of a server any more."""
-        with self._book.changing() as book:
-            book.pop(server, None)
