@@ -43,7 +43,7 @@ LAYERS: Final = (
     ("demo/*", 7),
     ("__main__.py", 7),
     ("__init__.py", 7),
-    ("testing/permission_cases.py", 7),
+    ("testing/permission_cases.py", 7),  # cases and recordings that two commands read, too
     ("testing/recorded_answers.py", 7),
     ("testing/*", 8),
 )

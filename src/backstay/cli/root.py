@@ -6,17 +6,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from backstay.cli import output
-from backstay.cli.options import StoreLocation, accept_location
+from backstay.cli.options import F, StoreLocation, accept_location
 
 if TYPE_CHECKING:
     from backstay.vocab.event import OnExceed
-
-F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
 
 COMMANDS: Final[dict[str, str]] = dict(
     line.split(maxsplit=1)
