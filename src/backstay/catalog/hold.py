@@ -1,4 +1,4 @@
-"""Holding a session for a moment, to change it without setting it going."""
+"""Hold a session for a moment, to change it without resuming it."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -20,8 +20,8 @@ from backstay.vocab.specs import Lease, SessionMeta, Trouble
 
 @asynccontextmanager
 async def hold_session(store: EventStore, session: str, purpose: str = "") -> AsyncIterator[Lease]:
-    """The right to write a session. It is given back whatever happens, cancellation included."""
-    with anyio.CancelScope(shield=True):  # a lease that is taken and not handed over would be held by nobody
+    """Hold the right to write a session, and give it back however the block is left."""
+    with anyio.CancelScope(shield=True):  # a lease that is taken and not handed over would have no owner
         lease = await store.lease(session, this_process(purpose))
     try:
         yield lease
@@ -34,14 +34,14 @@ async def hold_session(store: EventStore, session: str, purpose: str = "") -> As
 
 
 async def whole_log(store: EventStore, session: str) -> tuple[Recorded, ...]:
-    """All events of a session. Raise `LogDamaged` or `NeedsUpgrade` when only a part of them can be read."""
+    """Return all events of a session. Raise `LogDamaged` or `NeedsUpgrade` when only a part of them can be read."""
     part = await store.read(session)
     _check_whole(session, part.trouble, empty=not part.records)
     return part.records
 
 
 async def whole_progress(store: EventStore, session: str) -> Progress:
-    """Where a session stands, its log read a page at a time. Raise as `whole_log` does."""
+    """Return the progress of a session, its log read a page at a time. Raise as `whole_log` does."""
     progress = Progress()
     async for part in pages(store, session):
         progress = await anyio.to_thread.run_sync(fold_all, part.records, progress)
@@ -65,7 +65,7 @@ def refuse_writing(session: str, trouble: Trouble) -> NoReturn:
 
 
 async def fold_log(session: str, records: Sequence[Recorded]) -> State:
-    """What a log means, folded off the event loop."""
+    """Fold a log off the event loop."""
     return await anyio.to_thread.run_sync(state_of, session, records)
 
 
@@ -79,7 +79,7 @@ async def check_unneeded(store: EventStore, meta: SessionMeta, done: str) -> Non
 
 
 async def is_needed(store: EventStore, meta: SessionMeta) -> bool:
-    """Whether the session is a child whose parent has an open turn: without the child's log its calls could happen twice."""
+    """Return whether the session is a child whose parent has an open turn: without the child's log its calls could happen twice."""
     if not meta.parent:
         return False
     try:
@@ -89,7 +89,7 @@ async def is_needed(store: EventStore, meta: SessionMeta) -> bool:
 
 
 def make_nonce(lease: Lease, clock: Clock) -> str:
-    """A word that no other holder of this session, or of one it was copied from, has."""
+    """Return a word that no other holder of this session, or of one it was copied from, has."""
     return f"{base36(lease.token)}{clock.nonce()}"
 
 

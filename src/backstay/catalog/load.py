@@ -33,7 +33,7 @@ PAGE: Final = 1_024
 
 
 async def pages(store: EventStore, session: str, after: int = 0, last: int | None = None) -> AsyncIterator[LogSlice]:
-    """The events after seq `after`, up to `last`, a page at a time; at least one page. Trouble stands with the last one."""
+    """Yield the events after seq `after`, up to `last`, a page at a time; at least one page. Trouble stands with the last one."""
     while True:
         limit = PAGE if last is None else max(1, min(PAGE, last - after))
         part = await store.read(session, after, limit)
@@ -57,12 +57,12 @@ class PagedLog:
         return self.after(0)
 
     def after(self, seq: int) -> Iterator[Recorded]:
-        """The events after `seq`."""
+        """Yield the events after `seq`."""
         for records in self.pages(seq):
             yield from records
 
     def pages(self, seq: int = 0) -> Iterator[tuple[Recorded, ...]]:
-        """The events after `seq`, some at a time."""
+        """Yield the events after `seq`, some at a time."""
         while self._last is None or seq < self._last:
             limit = PAGE if self._last is None else min(PAGE, self._last - seq)
             part = anyio.from_thread.run(self._store.read, self.session, seq, limit)
@@ -73,19 +73,19 @@ class PagedLog:
                 self._last = seq
 
     def text(self, ref: TextRef) -> str:
-        """A long text, whole; what is known of it when the rest is missing."""
+        """Return a long text, whole; what is known of it when the rest is missing."""
         try:
             return self.blob(ref.sha256).decode("utf-8", "replace")
         except BlobMissing:
             return f"{ref.head}… [the rest of {ref.chars:,} characters is missing]"
 
     def blob(self, sha256: str) -> bytes:
-        """The bytes of a blob. Raise `BlobMissing`."""
+        """Return the bytes of a blob. Raise `BlobMissing`."""
         return anyio.from_thread.run(self._store.blob, sha256)
 
 
 async def with_log(store: EventStore, session: str, work: Callable[[PagedLog], T], last: int | None = None) -> T:
-    """What `work` makes of a log, in a thread."""
+    """Run `work` on a log in a thread, and return its result."""
     # a place of its own: threads that wait for the store must not keep others from the threads that the store works in
     limiter = anyio.CapacityLimiter(1)
     return await anyio.to_thread.run_sync(work, PagedLog(store, session, last), limiter=limiter)
@@ -116,7 +116,7 @@ async def load(store: EventStore, session: str, *, whole: bool = False) -> Loade
 
 
 async def replay(store: EventStore, session: str, at: int | None = None) -> dict[str, object]:
-    """What the log means after seq `at`, or at its end, as plain data. Runs nothing."""
+    """Return what the log means after seq `at`, or at its end, as plain data. Runs nothing."""
     if at is not None and at < 0:
         raise UserError(f"{at} is not a position in a log. The first event is 1.")
     part = await store.read(session, 0, at) if at != 0 else None
@@ -125,7 +125,7 @@ async def replay(store: EventStore, session: str, at: int | None = None) -> dict
 
 
 def replay_pieces(log: PagedLog, *, indented: bool, redactor: Redactor = PLAIN) -> Iterator[bytes]:
-    """What `replay` gives, without secrets, as JSON piece by piece: what grows with the log is not kept in memory."""
+    """Return what `replay` gives, without secrets, as JSON piece by piece: what grows with the log is not kept in memory."""
     state, fold = State(), ConversationFold()
     state.meta = SessionMeta(id=log.session)
     for records in log.pages():
@@ -150,7 +150,7 @@ def _turns(log: PagedLog) -> Iterator[TurnResult]:
 
 
 class Snapshots:
-    """Keeps snapshots of a session's folds, so that nobody has to fold a long log again: never in the middle of a turn."""
+    """Keeps snapshots of a session's folds, so that a long log is not folded again; never within a turn."""
 
     def __init__(self, services: Services, covered: int) -> None:
         self._services = services
@@ -211,18 +211,18 @@ PURE: Final = (
 
 
 def is_pure(path: str) -> bool:
-    """Whether a file of the package, by its path below it, is pure."""
+    """Return whether a file of the package, by its path below it, is pure."""
     return any(fnmatchcase(path, pattern) for pattern in PURE)
 
 
 @functools.cache
 def code_digest() -> str:
-    """A digest of the code that gives a log its meaning."""
+    """Return a digest of the code that gives a log its meaning."""
     return digest_of(Path(__file__).parents[1])
 
 
 def digest_of(package: Path) -> str:
-    """A digest of the version and of the parts of `package` that give a log its meaning, with the folders in them."""
+    """Return a digest of the version and of the parts of `package` that give a log its meaning, with the folders in them."""
     files = ((path.relative_to(package).as_posix(), path) for path in package.rglob("*.py"))
     total = hashlib.sha256(VERSION.encode())
     for name, path in sorted((name, path) for name, path in files if is_pure(name) or name.startswith("wire/")):

@@ -1,4 +1,4 @@
-"""Moving a session to another store, with its children, so that each has never more than one place where it can be opened."""
+"""Move a session and its children to another store. At no time can one be opened in two places."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
@@ -46,7 +46,7 @@ async def move(source: EventStore, target: EventStore, session: str, *, clock: C
 
 
 async def _family(source: EventStore, session: str) -> list[str]:
-    """A session, its children, and theirs."""
+    """Return a session, its children, and theirs."""
     known = await source.list(SessionQuery(include_children=True))
     found = [session]
     for one in found:
@@ -55,7 +55,7 @@ async def _family(source: EventStore, session: str) -> list[str]:
 
 
 async def _begin(source: EventStore, target: EventStore, session: str, holds: AsyncExitStack) -> "_Move":
-    """One session's move, with both sides held. Raise before anything is written when it cannot be done."""
+    """Prepare the move of one session, with both sides held. Raise before anything is written when it cannot be done."""
     here = await holds.enter_async_context(hold_session(source, session, "move"))
     records = await whole_log(source, session)
     home = _home(records, source)
@@ -72,7 +72,7 @@ async def _begin(source: EventStore, target: EventStore, session: str, holds: As
 
 
 def _home(records: Sequence[Recorded], source: EventStore) -> str:
-    """The store that a session left `source` for; empty when it did not leave."""
+    """Return the store that a session left `source` for; empty when it did not leave."""
     changes = (record.event for record in reversed(records) if isinstance(record.event, StoreChanged))
     newest = next(changes, None)
     gone = newest is not None and newest.came_from == source.identity != newest.store
@@ -136,7 +136,7 @@ class _Move:
             await self._put(part, blobs)
 
     async def stay(self, clock: Clock) -> None:
-        """After an error: take the copy back and write down that the session is at home again, unless it may be in the target."""
+        """Take the copy back after an error, and write that the session is at home again, unless it may be in the target."""
         if not self._left or self._was_there:
             return
         with suppress(StoreError):
@@ -159,7 +159,7 @@ class _Move:
         self._records = (*self._records, last)
 
     async def _is_gone_there(self) -> bool:
-        """Whether nothing of the target's copy can be opened. A part that cannot be deleted is never opened: it does not say that it
+        """Return whether nothing of the target's copy can be opened. A part that cannot be deleted is never opened: it does not say that it
         came.
         """
         with suppress(StoreError):

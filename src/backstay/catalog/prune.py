@@ -28,7 +28,7 @@ async def prune(
 ) -> tuple[SessionMeta, ...]:
     """Delete old sessions, or empty ones, and return them. `tell` is told of those that stay all the same, and why.
 
-    A session stays that somebody has open, that is damaged, or that the open turn of its parent needs.
+    A session stays that is open, that is damaged, or that the open turn of its parent needs.
     """
     if older_than_days is None and not empty:
         raise UserError("Say what to prune: older_than_days, empty, or both.")
@@ -36,7 +36,7 @@ async def prune(
     pruning = _Pruning(store, horizon, empty)
     found = [meta for meta in await store.list(SessionQuery(include_children=True)) if pruning.wants(meta)]
     gone: dict[str, SessionMeta] = {}
-    for meta in sorted(found, key=lambda meta: bool(meta.parent)):  # parents first: then nobody needs the child
+    for meta in sorted(found, key=lambda meta: bool(meta.parent)):  # parents first: then no open turn needs the child
         why = await (pruning.look(meta.id, gone) if dry_run else pruning.take(meta.id, gone))
         if why is None:
             gone[meta.id] = meta
@@ -54,7 +54,7 @@ class _Pruning(Struct, frozen=True):
     empty: bool
 
     def wants(self, meta: SessionMeta) -> bool:
-        """Whether a session is to go."""
+        """Return whether a session is to go."""
         old = self.horizon is not None and meta.updated < self.horizon
         return old or (self.empty and meta.empty)
 
@@ -72,11 +72,11 @@ class _Pruning(Struct, frozen=True):
         return why
 
     async def look(self, session: str, gone: Collection[str]) -> str | None:
-        """Why a session would stay; None when it would go."""
+        """Return why a session would stay; None when it would go."""
         return _BUSY if await self.store.holder(session) is not None else await self._reason(session, gone)
 
     async def _reason(self, session: str, gone: Collection[str]) -> str | None:
-        """Why a session stays as it is now: empty when there is nothing to say about it, None when it goes."""
+        """Return why a session stays as it is now: empty when there is nothing to say about it, None when it goes."""
         try:
             trouble = (await self.store.read(session)).trouble
             meta = await self.store.meta(session)

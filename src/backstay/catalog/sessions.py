@@ -34,7 +34,7 @@ from backstay.vocab.specs import Origin, SessionMeta, ToolSpec
 
 
 async def exists(store: EventStore, session: str) -> bool:
-    """Whether anything is stored under that id."""
+    """Return whether anything is stored under that id."""
     try:
         return (await store.meta(session)).seq > 0
     except NoSession:
@@ -42,7 +42,7 @@ async def exists(store: EventStore, session: str) -> bool:
 
 
 async def find(store: EventStore, wanted: str) -> SessionMeta:
-    """The session with that id or, when there is none, the newest with that name."""
+    """Return the session with that id or, when there is none, the newest with that name."""
     if not wanted.strip():
         raise BadId("An empty text names no session. `backstay sessions list` shows them.")
     try:
@@ -57,7 +57,7 @@ async def find(store: EventStore, wanted: str) -> SessionMeta:
 
 
 async def newest(store: EventStore, project: str) -> SessionMeta:
-    """The newest session of a project in which something was said, and that is at home in this store."""
+    """Return the newest session of a project in which something was said, and that is at home in this store."""
     found = await store.list(SessionQuery(project=project, include_empty=False))
     for meta in found:
         if meta.store in ("", store.identity):
@@ -126,7 +126,7 @@ async def fork(
 
 
 async def delete(store: EventStore, session: str) -> None:
-    """Forget a session. Raise `SessionBusy` when somebody has it open, `UserError` when the open turn of its parent needs it.
+    """Forget a session. Raise `SessionBusy` when it is open elsewhere, `UserError` when the open turn of its parent needs it.
 
     No other session is touched.
     """
@@ -155,7 +155,7 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
 
 
 async def record(store: EventStore, session: str) -> SessionRecord:
-    """A session as one document, with the system prompt and the tool schemas that were sent last."""
+    """Return a session as one document, with the system prompt and the tool schemas that were sent last."""
     part = await store.read(session)
     state = await fold_log(session, part.records)
     asked = next((r.event for r in reversed(part.records) if isinstance(r.event, ModelAsked)), None)
@@ -167,13 +167,13 @@ async def record(store: EventStore, session: str) -> SessionRecord:
 
 
 def new_session_id(clock: Clock) -> str:
-    """A fresh id that sorts by time and can be typed."""
+    """Return a fresh id that sorts by time and can be typed."""
     moment = datetime.fromtimestamp(clock.now() / 1_000_000, UTC)
     return f"{moment:%Y%m%d-%H%M%S}-{clock.nonce()}"
 
 
 async def add_event(store: EventStore, session: str, event: Event, *, clock: Clock) -> None:
-    """Write one event to a session that nobody has open, without setting it going. Raise `StoreMismatch` when it is at home elsewhere."""
+    """Write one event to a session that is not open, without resuming it. Raise `StoreMismatch` when it is at home elsewhere."""
     await check_store(store, session)
     async with hold_session(store, session) as lease:
         progress = await whole_progress(store, session)

@@ -23,7 +23,7 @@ async def help_(call: CommandCall) -> CommandResult:
 
 
 def _help_line(usage: str, description: str) -> str:
-    """What is typed and what it does; on a line of its own what does not fit beside the others."""
+    """Format a command and its description, on two lines when the command is long."""
     return f"{usage:<28}{description}" if len(usage) < 27 else f"{usage}\n{'':<28}{description}"
 
 
@@ -132,12 +132,12 @@ async def undo(call: CommandCall) -> CommandResult:
 
 
 def _path(log: Iterable[Recorded]) -> list[str]:
-    """The turns of the conversation as it is now: one that was gone back from is not taken back again."""
+    """Return the turns of the conversation as it is now: one that was gone back from is not taken back again."""
     return [record.id for record in transcript_of(log).path() if isinstance(record.event, TurnStarted)]
 
 
 def _skill_note(log: Iterable[Recorded], turn: str) -> str:
-    """A sentence about the newest skill that a person let run in a session of its own after `turn`; empty when there is none."""
+    """Return a sentence about the newest skill that a person let run in a session of its own after `turn`; empty when there is none."""
     words = ""
     for record in log:
         match record.event:
@@ -189,7 +189,7 @@ def _facts(point: Checkpoint, path: Sequence[str]) -> dict[str, object]:
 
 
 async def _turn(call: CommandCall, word: str) -> str:
-    """The turn that a person means by its number or its id; `0` means the first one, whose start is gone to.
+    """Return the turn that a person means by its number or its id; `0` means the first one, whose start is gone to.
 
     A number that was used again means the turn of the conversation as it is now, and otherwise the newest.
     """

@@ -89,7 +89,7 @@ class CommandSource(Protocol):
         """What it is called in listings."""
 
     def commands(self) -> Iterable[Command]:
-        """The commands, those that win first."""
+        """Return the commands, those that win first."""
 
 
 class CommandModule(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ def command(
 
 
 def usage(call: CommandCall, hint: str) -> CommandResult:
-    """The answer to arguments that a command cannot use."""
+    """Return the result for arguments that a command cannot use."""
     return CommandResult(message=f"Usage: /{call.name} {hint}", success=False)
 
 
@@ -139,7 +139,7 @@ class FixedSource(Struct, frozen=True):
     given: Sequence[Command]
 
     def commands(self) -> Iterable[Command]:
-        """The commands."""
+        """Return the commands."""
         return self.given
 
 
@@ -150,7 +150,7 @@ class DynamicSource(Struct, frozen=True):
     look: Callable[[], Iterable[Command]]
 
     def commands(self) -> Iterable[Command]:
-        """The commands there are now."""
+        """Return the commands there are now."""
         return self.look()
 
 
@@ -158,7 +158,7 @@ class Commands:
     """The registry. Of two commands with one name, that of the source added first is meant."""
 
     def __init__(self, *sources: CommandSource, offers: frozenset[str] = frozenset()) -> None:
-        """`offers` is what the session can do for modules that require something."""
+        """Set the sources; `offers` is what the session has for modules that require something."""
         self._sources: list[CommandSource] = list(sources)
         self._offers = offers
 
@@ -173,7 +173,7 @@ class Commands:
             self._sources.append(FixedSource(module.name, module.commands))
 
     def find(self, name: str) -> Command | None:
-        """The command called `name`. A plugin's may be named without its plugin where no other has the name."""
+        """Return the command called `name`. A plugin's may be named without its plugin where no other has the name."""
         every = list(self)
         exact = next((each for each in every if each.spec.name == name), None)
         if exact is not None or ":" in name:
@@ -182,14 +182,14 @@ class Commands:
         return short[0] if len(short) == 1 else None
 
     def specs(self, *, prefix: str = "", hidden: bool = False) -> tuple[CommandSpec, ...]:
-        """What there is, by name; with `hidden`, also what no menu shows."""
+        """Return what there is, by name; with `hidden`, also what no menu shows."""
         fitting = (
             each.spec for each in self if each.spec.name.startswith(prefix) and (hidden or each.spec.user_invocable)
         )
         return tuple(sorted(fitting, key=lambda spec: spec.name))
 
     def complete(self, text: str) -> tuple[str, ...]:
-        """What `text`, typed after a slash, may become: a name, or a subcommand after a name."""
+        """Return what `text`, typed after a slash, may become: a name, or a subcommand after a name."""
         name, blank, rest = text.partition(" ")
         if not blank:
             return tuple(spec.name for spec in self.specs(prefix=name))
@@ -211,7 +211,7 @@ class Commands:
         return CommandResult(message=text, data={"submitted": True})
 
     def __iter__(self) -> Iterator[Command]:
-        """Every command that is meant by its name."""
+        """Yield every command that its name selects."""
         seen: set[str] = set()
         for source in self._sources:
             for command in source.commands():

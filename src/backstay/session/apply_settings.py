@@ -1,4 +1,4 @@
-"""From settings to options: what a person's files say, wherever whoever opens the session says nothing."""
+"""From settings to options: the settings files fill what the caller left out."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -65,7 +65,7 @@ def fill_defaults(options: ResolvedOptions, settings: Settings, *, new: bool) ->
 def with_layers(options: Options, layers: Layered, recorded: Mode | None = None) -> ResolvedOptions:
     """Return `options` with what the settings files together say: settings, rules, hooks, folders, trust, and for a new session the mode.
 
-    `recorded` is the mode of a session that is opened again. A mode that is managed cannot be made looser by whoever opens the session,
+    `recorded` is the mode of a session that is opened again. A mode that is managed cannot be made looser by the caller,
     and a session that was looser becomes as strict. Raise `UserError` for a mode that a file forbids.
     """
     managed = layers.mode if layers.mode_source == "managed" else None
@@ -165,7 +165,7 @@ def _complete(finder: Finder, model: str | Model | None) -> str | Model | None:
 
 
 def _idle_timeout(options: Options, finder: Finder, recorded: str) -> float | None:
-    """How long models may be silent: what was asked for, else the longest that a profile of one of them says."""
+    """Return how long models may be silent: what was asked for, else the longest that a profile of one of them says."""
     names = [each for each in (options.model or recorded, *options.fallback_models) if isinstance(each, str)]
     said = [found for each in names if (found := finder.idle_timeout_s(each)) is not None]
     if options.idle_timeout_s != IDLE_TIMEOUT_S:
@@ -179,6 +179,6 @@ def _retries(given: Retries, wanted: int | None) -> Retries:
 
 
 def _commands(chat: ChatSettings) -> Iterator[Rule]:
-    """The commands that may run without asking, as rules."""
+    """Yield the commands that may run without asking, as rules."""
     for command in chat.allowed_commands:
         yield Rule(decision="allow", tool="Bash", pattern=command, source="person")

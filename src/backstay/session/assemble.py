@@ -1,4 +1,4 @@
-"""Puts a session together: store, model, tools, policy, loop."""
+"""Open a session: put together its store, models, tools, policy and loop."""
 
 import functools
 import os
@@ -152,14 +152,14 @@ class _Block:
 
 
 def _unwrap(group: BaseException) -> BaseException:
-    """The one error that a task group wrapped, or the group when it holds several."""
+    """Return the one error that a task group wrapped, or the group when it holds several."""
     while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
         group = group.exceptions[0]
     return group
 
 
 async def _run_shielded(work: Callable[..., Awaitable[object]], *args: object) -> None:
-    """Clean up even when the block was cancelled."""
+    """Run `work` to its end even when the block was cancelled."""
     with anyio.CancelScope(shield=True):
         await work(*args)
 
@@ -217,7 +217,7 @@ class _Built(Struct, frozen=True):
         return self
 
     def reloads(self, given: Options, options: ResolvedOptions) -> None:
-        """Have settings read again that change while the session is open, unless whoever opened it gave their own."""
+        """Have settings read again that change while the session is open, unless the caller gave settings."""
         if self.project is not None and not isinstance(given.settings, Settings):
             self.project.reload = Reloading(
                 given,
@@ -343,7 +343,7 @@ def _hook_dispatch(
     toolbox: Toolbox,
     services: Services,
 ) -> DispatchHooks | None:
-    """Who hears hooks; nobody when there are none."""
+    """Return what dispatches hooks; None when there are none."""
     if not specs:
         return None
     return HookDispatcher(
@@ -360,7 +360,7 @@ def _hook_dispatch(
 
 
 def _instructions(options: ResolvedOptions, prepared: Prepared) -> str:
-    """The instructions of a session that looks around at nothing."""
+    """Return the instructions of a session that discovers nothing."""
     added = fill_variables(options.append_system_prompt, prepared.variables)
     return replace_surrogates("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
 
@@ -379,14 +379,14 @@ def _toolset(options: ResolvedOptions, model: str, toolbox: Toolbox, project: Pr
 
 
 def _bound_tools(options: ResolvedOptions, toolbox: Toolbox) -> Iterator[Tool]:
-    """The tools that were given; those of our own keep within bounds by themselves."""
+    """Yield the caller's tools with bounded output; the built-in ones bound theirs themselves."""
     for each in options.tools or ():
         limit = options.tool_output_chars
         yield each if limit is None else BoundedTool(each, limit, toolbox.outputs.keep, readable=not options.only_tools)
 
 
 def _grant_writer(project: str, cwd: str) -> StoreGrants:
-    """Remembers what was granted for longer than the session. What was meant from the working folder is written out in full."""
+    """Return what stores grants that outlive the session, with paths below the working folder written out in full."""
 
     async def keep(rules: Sequence[str], grant: Grant) -> str:
         book = GrantStore(data_dir())

@@ -1,4 +1,4 @@
-"""Extensions that live as long as a session: found, checked, given their state back, activated in order, and let go of in reverse.
+"""Extensions of a session: found, checked, restored, activated in order, and deactivated in reverse order.
 
 None of them is needed for the conversation. One that is missing, refuses its state, raises or takes too long is left out, and named;
 the session opens all the same.
@@ -74,7 +74,7 @@ class Extension(Protocol):
         """Begin. Whatever it raises, only this extension is left out."""
 
     def state(self) -> str | None:
-        """What is to be put away; None for nothing. Asked after each turn and before the end; never waits."""
+        """Return the state to store; None for nothing. Called after each turn and before the end; never wait."""
 
     async def deactivate(self) -> None:
         """Let go of everything. Called once after `activate`, also when that failed."""
@@ -144,7 +144,7 @@ class Extensions:
         return StartedExtensions(active=self.active, notes=tuple(notes), absent=(*missing, *notes), faults=faults)
 
     async def drafts(self, slots: Mapping[str, SlotWritten]) -> tuple[Draft, ...]:
-        """What changed since `slots`, those of the log, were written, and what was raised meanwhile, for the next commit.
+        """Return, for the next commit, the state that differs from `slots`, which the log has, and the faults since the last call.
 
         An extension whose state cannot be had keeps the slot that it has.
         """
@@ -158,7 +158,7 @@ class Extensions:
         return tuple(found)
 
     async def stop(self) -> tuple[str, ...]:
-        """Deactivate them in reverse order, each in its time, whatever the others do. Return what went wrong."""
+        """Deactivate all in reverse order, each within its limit, even when others fail. Return what went wrong."""
         notes: list[str] = []
         with anyio.CancelScope(shield=True):
             while self._active:
@@ -254,7 +254,7 @@ async def _run_silently(work: Callable[..., Awaitable[None]], *arguments: object
 
 
 def _validate(given: object) -> _ValidExtension:
-    """`given` as an extension. Raise `UserError` with what it lacks."""
+    """Return `given` as an extension. Raise `UserError` with what it lacks."""
     if isinstance(given, type):
         raise UserError("it is a class; give an object of it")
     if not isinstance(given, Extension):
@@ -364,11 +364,11 @@ class ExtensionHost:
             tap("extension_failed", {"problem": problem})
 
     def complete_report(self, report: ResumeReport | None) -> ResumeReport | None:
-        """The report of a resume, with those that are missing or failed."""
+        """Return the report of a resume, with those that are missing or failed."""
         return None if report is None else replace(report, absent=(*report.absent, *self._started.absent))
 
     def warnings(self, *, resumed: bool) -> Sequence[str]:
-        """What whoever opens a new session should know; a resume has it in its report."""
+        """Return the warnings for the caller who opens a new session; a resume has them in its report."""
         return () if resumed else self._started.notes
 
     async def follow_session(self, session: Session, snapshots: Snapshots) -> None:

@@ -24,7 +24,7 @@ from backstay.vocab.specs import ModelFacts, ToolSpec
 
 
 def with_model_profile(options: ResolvedOptions, model: str) -> ResolvedOptions:
-    """`options` as a small model needs them, where nothing else was said."""
+    """Return `options` as a small model needs them, where nothing else was said."""
     profile = profile_of(model)
     if profile is None:
         return options
@@ -40,13 +40,13 @@ def with_model_profile(options: ResolvedOptions, model: str) -> ResolvedOptions:
 
 
 def fallback_names(options: ResolvedOptions) -> tuple[str, ...]:
-    """The names of the models that answer when the first cannot."""
+    """Return the names of the models that answer when the first cannot."""
     cwd = Path(options.cwd).absolute()
     return tuple(full_name(each, cwd) if isinstance(each, str) else each.name for each in options.fallback_models)
 
 
 async def model_facts(options: ResolvedOptions, model: str, state: State, find: ResolveModel) -> dict[str, ModelFacts]:
-    """What is known of every model that may answer. Raise `UserError` when a fallback is missing or a budget cannot be kept."""
+    """Return what is known of every model that may answer. Raise `UserError` when a fallback is missing or a budget cannot be kept."""
     facts: dict[str, ModelFacts] = {}
     for name in fallback_names(options):
         facts[name] = (await find(name)).facts
@@ -59,7 +59,7 @@ async def model_facts(options: ResolvedOptions, model: str, state: State, find: 
 
 
 def budget_change(options: ResolvedOptions, state: State) -> BudgetSet | None:
-    """The budget that the options ask for; None when it is the one that the session has."""
+    """Return the budget that the options ask for; None when it is the one that the session has."""
     budget = state.progress.budget
     if options.budget_microcents is None and options.on_exceed is None:
         return None
@@ -78,7 +78,7 @@ def make_policy(
     schemas: bytes,
     facts: Mapping[str, ModelFacts],
 ) -> Policy:
-    """The policy of a session."""
+    """Return the policy of a session."""
     return Policy(
         tools={spec.name: spec for spec in tools},
         rules=tuple(options.rules),
@@ -101,7 +101,7 @@ def make_policy(
 
 
 def _parameters(options: ResolvedOptions, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
-    """What shapes every answer. Native search is switched on where a model has it; its adapter leaves it out for the others."""
+    """Return what shapes every answer. Native search is switched on where a model has it; its adapter leaves it out for the others."""
     extra = options.parameters.get("extra")
     if redact(extra) != extra:
         raise UserError(
@@ -113,7 +113,7 @@ def _parameters(options: ResolvedOptions, facts: Mapping[str, ModelFacts]) -> di
 
 
 def without_budget_questions(asker: Asker | None) -> Asker | None:
-    """The same person, who is not asked about money: a child session waits for its parent to ask."""
+    """Return `asker` without questions about the budget: a child session waits until its parent asks."""
     if asker is None:
         return None
 

@@ -20,7 +20,7 @@ class Models:
         self._store = store
 
     async def find(self, name: str) -> Model:
-        """The model called `name`. Raise `UserError` when there is none."""
+        """Return the model called `name`. Raise `UserError` when there is none."""
         if name in self._given:
             return self._given[name]
         if name not in self._made:
@@ -37,7 +37,7 @@ class Models:
                 await model.aclose()
 
     async def _find_recorded(self, name: str) -> Model:
-        """The replies of a session of the same store, by its id or its name."""
+        """Return the replies of a session of the same store, by its id or its name."""
         wanted, start = parse_recorded(name)
         session = (await sessions.find(self._store, wanted)).id
         return RecordedModel((await self._store.read(session)).records, self._store.blob, start, name=name)

@@ -1,4 +1,4 @@
-"""Gets a session ready to be driven: a new one is written down, an old one is read, checked and taken over."""
+"""Prepare a session for its runner: write a new one down, or read, check and take over an old one."""
 
 import os
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     mode_after_turn: Mode | None = None
     """The mode that follows the open turn, which keeps its own."""
     warnings: tuple[str, ...] = ()
-    """What whoever opens it should know besides the report."""
+    """Warnings for the caller, besides the report."""
 
     @property
     def mode(self) -> Mode:
@@ -90,7 +90,7 @@ async def prepare(options: ResolvedOptions, store: EventStore, find: ResolveMode
         return await _start(options, store, owner, sessions.new_session_id(options.clock), find)
     wanted = check_session_id(wanted)
     if options.resume is None and not await sessions.exists(store, wanted):
-        with suppress(SeqConflict):  # somebody has begun it since, and closed it: then it is gone on with
+        with suppress(SeqConflict):  # another process has begun and closed it meanwhile: then it is resumed
             return await _start(options, store, owner, wanted, find)
     if options.fork:
         target = options.session_id if options.resume else None
@@ -248,13 +248,13 @@ def _mode_change(options: ResolvedOptions, state: State, ended: Mode | None, *, 
 
 
 def _mode_that_follows(options: ResolvedOptions, state: State) -> Mode | None:
-    """The mode that takes the place of one that was looser than the settings and was asked for by an earlier opening alone."""
+    """Return the mode that takes the place of one that was looser than the settings and was asked for by an earlier opening alone."""
     loose = options.permission_mode is None and looser(state.progress.mode, options.resolved.mode)
     return options.resolved.mode if loose else None
 
 
 def _scope_change(options: ResolvedOptions, state: State, ended: Mode | None) -> tuple[Draft, ...]:
-    """A scope that is named now, or the one that follows the mode of this opening where nobody ever named one."""
+    """Return the change to a scope named now, or to the one that the mode implies when none was ever named."""
     progress, named = state.progress, options.fs_scope
     scope = named or (
         scope_of_mode(ended or options.permission_mode or progress.mode) if progress.scope_implied else progress.scope
@@ -265,12 +265,12 @@ def _scope_change(options: ResolvedOptions, state: State, ended: Mode | None) ->
 
 
 def scope_of_mode(mode: Mode | None) -> FsScope:
-    """The scope of an opening in a mode, where nobody names one."""
+    """Return the scope that a mode implies when the caller names none."""
     return "full" if mode == "bypassPermissions" else "sandboxed"
 
 
 def _opening_warning(options: ResolvedOptions, state: State, ended: Mode | None, *, finishing: bool) -> str:
-    """What whoever opens a session should know: its mode ended, or a copy has no walls although nobody asked for that now."""
+    """Return the warning for the caller: the recorded mode ended, or a copy runs without a sandbox that was not asked for now."""
     unsaid = state.progress.scope == "full" and options.fs_scope is None
     walls = "" if not unsaid else _WALLS if state.progress.scope_implied else _NO_WALLS
     if ended:
@@ -290,7 +290,7 @@ def _mode_warning(state: State, mode: Mode, walls: str, *, finishing: bool) -> s
 
 
 async def _child_spending(state: State, store: EventStore) -> list[Draft]:
-    """What the child sessions that were running have spent by now: their parent heard of none of it."""
+    """Return what child sessions that were running have spent: the parent's log does not have it."""
     drafts: list[Draft] = []
     skill = state.progress.skill
     running = [call.child for call in state.progress.calls if call.child]
@@ -305,7 +305,7 @@ async def _child_spending(state: State, store: EventStore) -> list[Draft]:
 
 
 async def _attach_machine(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> tuple[str, ...]:
-    """Hand a machine its slot. Whatever it makes of it, the conversation goes on."""
+    """Hand a machine its slot. The conversation goes on even when the machine refuses it."""
     if machine is None:
         return ()
     kept = slots.get(machine.id)
@@ -325,7 +325,7 @@ async def _attach_machine(machine: Machine | None, slots: Mapping[str, SlotWritt
 
 
 def _new_context(options: ResolvedOptions) -> tuple[SessionContext, str]:
-    """The context of a new session, checked, and the root of its project."""
+    """Return the context of a new session, checked, and the root of its project."""
     cwd = Path(options.cwd).expanduser().absolute()
     if replace_surrogates(str(cwd)) != str(cwd):
         raise UserError(
@@ -354,7 +354,7 @@ def _model_to_resume(options: ResolvedOptions, state: State) -> str:
 
 
 async def _missing_model(options: ResolvedOptions, model: str, find: ResolveModel) -> tuple[str, ...]:
-    """A model that was asked for must be there; the recorded one may be missing until it is needed."""
+    """Report a recorded model that is missing, which matters only when it is asked. Raise `UserError` for one that the caller named."""
     try:
         await find(model)
     except UserError as exc:
@@ -365,7 +365,7 @@ async def _missing_model(options: ResolvedOptions, model: str, find: ResolveMode
 
 
 def _model_name(options: ResolvedOptions, cwd: Path) -> str:
-    """The name that goes into the log."""
+    """Return the name that goes into the log."""
     if isinstance(options.model, str):
         return full_name(options.model, cwd)
     return options.model.name if options.model is not None else ""

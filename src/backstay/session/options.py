@@ -61,7 +61,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """With `resume`: go on in a copy."""
     name: str = ""
     agent: str = ""
-    """The name of the agent that a new session is; what that means for tools and instructions is for whoever opens it to say."""
+    """The name of the agent that a new session is; the caller sets the tools and instructions that it means."""
     permission_mode: Mode | None = None
     """The mode of this opening. A looser one than the settings say ends with it, unless a turn stays open: that turn keeps it."""
     rules: Sequence[Rule] = ()
@@ -183,7 +183,7 @@ def takes_options(make: Callable[P, Options]) -> Callable[[Callable[[Options], R
 
 
 def check(options: Options) -> Options:
-    """`options`, when every word in them is one that is known. Raise `UserError` otherwise."""
+    """Return `options` if their values are valid. Raise `UserError` otherwise."""
     if options.permission_mode is not None and options.permission_mode not in MODES:
         raise UserError(f"{options.permission_mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
     if options.on_crash not in ("continue", "abandon"):
@@ -236,5 +236,5 @@ def _check_kinds(options: Options) -> None:
 
 
 def default_store_url() -> str:
-    """The URL of the store that is used when none is named."""
+    """Return the URL of the store that is used when none is named."""
     return f"sqlite:///{data_dir() / 'sessions.db'}"

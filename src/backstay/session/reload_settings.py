@@ -1,4 +1,4 @@
-"""Settings that are changed while a session is open hold from its next turn on."""
+"""Settings that change while a session is open apply from its next turn on."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,7 +24,7 @@ class Reloading(Struct):
     """Reads the settings of an open session again when a file has changed: rules, hooks, and the strictest mode."""
 
     given: Options
-    """As whoever opened the session said it, before any file was read."""
+    """The caller's options, before any file was read."""
     now: ResolvedOptions
     project: ProjectContext
     runner: Runner

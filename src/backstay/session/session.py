@@ -1,4 +1,4 @@
-"""What a user holds: one session.
+"""The session as its user holds it.
 
 A thin face on the log. Everything it does is an event left in the inbox or a look at a fold; a feature that seems to need a branch here
 wants an event instead. `SessionView` has what is read; what a feature does in several steps is a function of the feature.
@@ -134,7 +134,7 @@ class Session(SessionView):
     async def execute(
         self, prompt: Prompt, *, input_id: str | None = None, display: str = "", raw: str = ""
     ) -> ExecutionResult:
-        """Like `run`, but return the answer with the history, the tools, the context and the usage."""
+        """Run a prompt as `run` does, and return the answer with the history, the tools, the context and the usage."""
         turn = await self.result(prompt, input_id=input_id, display=display, raw=raw)
         return ExecutionResult(
             response=turn.text,
@@ -147,7 +147,7 @@ class Session(SessionView):
     async def result(
         self, prompt: Prompt, *, input_id: str | None = None, display: str = "", raw: str = ""
     ) -> TurnResult:
-        """Like `run`, but return everything about the turn."""
+        """Run a prompt as `run` does, and return everything about the turn."""
         name = replace_surrogates(input_id or self._next_input())
         async for _ in self.send(prompt, input_id=name, display=display, raw=raw):
             pass
@@ -287,7 +287,7 @@ class Session(SessionView):
         return None if project is None else await project.commands.run(self._call(project, name, args, by))
 
     async def interpret(self, text: str) -> Submission | CommandResult | None:
-        """What a person means by a line that begins with a slash: something to say to the model, or a command's result.
+        """Return what a person means by a line that begins with a slash: something to say to the model, or a command's result.
 
         None when it names no command. Raise `UserError` when what it would say cannot be had.
         """
@@ -455,7 +455,7 @@ class Session(SessionView):
     ) -> RestoreReport:
         """Put the files back as they were at the end of the turn `to`, at the start of the turn `before`, or before the restore `undo`.
 
-        `undo` is the id of a restore, or `latest`. Nothing is lost: what the files hold now is kept first, whoever changed them, and the
+        `undo` is the id of a restore, or `latest`. Nothing is lost: what the files hold now is kept first, and the
         report says how to come back. `along` is written in the same commit: with a `Rewound` the conversation goes back too.
         Raise `IllegalTransition` while a turn is going on, and `UserError` when there is no such point.
         """
@@ -511,7 +511,7 @@ class Session(SessionView):
         if self._runner.alive:
             self._runner.stop_starting_turns()
             with anyio.move_on_after(drain_s + STOP_DEADLINE_S * 2):
-                with suppress(StoreFull, StoreUnavailable):  # whoever sent it is told
+                with suppress(StoreFull, StoreUnavailable):  # its sender gets the error
                     await self._services.inbox.deliver(wakes=False)  # what was on its way in is in now
                 with anyio.move_on_after(drain_s):
                     await self.until_idle()
@@ -553,7 +553,7 @@ class Session(SessionView):
             raise UserError(f"{EVERYTHING!r} cannot be the id of an input: it stands for all of them.")
         if self._services.state.results.inputs.parts.get(name, parts) != parts:
             raise InputConflict(f"The input id {name!r} was used for another text in session {self.id!r}.")
-        if len(raw) > LONG:  # cut, it would hide its end from whoever decides by it
+        if len(raw) > LONG:  # cut, it would hide its end from the hooks that decide by it
             raise UserError(
                 f"The raw text has {len(raw)} characters, and {LONG} may be. Leave it out: hooks see the prompt."
             )
@@ -584,7 +584,7 @@ class Session(SessionView):
             self._arriving -= 1
 
     def _tail(self) -> str:
-        """The input that waits last, if it waits for a turn of its own."""
+        """Return the input that waits last, if it waits for a turn of its own."""
         queue = self._services.state.progress.queue
         if self._arriving:
             return self._newest

@@ -45,7 +45,7 @@ class SubagentPlan(Struct, frozen=True, kw_only=True):
         return self.allowed is not None or bool(self.denied)
 
     def names(self, specs: Sequence[ToolSpec]) -> list[str]:
-        """The tools that are left: first what is denied goes, then only what is allowed stays; none opens another child."""
+        """Return the tools that are allowed and not denied, without those that open another child."""
         denied, allowed = _tools(self.denied), None if self.allowed is None else _tools(self.allowed)
         usable = (spec.name for spec in specs if not spec.child and not spec.name.startswith(_OF_THE_KIT))
         return [name for name in usable if name not in denied and (allowed is None or name in allowed)]
@@ -142,7 +142,9 @@ async def _run(runner: Runner, started: ChildStarted, blobs: dict[str, bytes]) -
             if isinstance(item, Recorded) and isinstance(item.event, ChildFinished) and item.event.call == started.call:
                 return item.event
     except anyio.get_cancelled_exc_class():
-        runner.services.inbox.post(Draft(event=Interrupted(reason="nobody waits for the skill any more"), by="user"))
+        runner.services.inbox.post(
+            Draft(event=Interrupted(reason="the caller stopped waiting for the skill"), by="user")
+        )
         raise
     finally:
         subscription.close()
@@ -150,7 +152,7 @@ async def _run(runner: Runner, started: ChildStarted, blobs: dict[str, bytes]) -
 
 
 def _both(one: Sequence[str] | None, other: Sequence[str] | None) -> tuple[str, ...] | None:
-    """What two lists allow together; one that was not given allows everything."""
+    """Return what two lists of rules both allow; a list that is None allows everything."""
     if one is None or other is None:
         given = one if other is None else other
         return None if given is None else tuple(given)
@@ -159,5 +161,5 @@ def _both(one: Sequence[str] | None, other: Sequence[str] | None) -> tuple[str, 
 
 
 def _tools(rules: Sequence[str]) -> frozenset[str]:
-    """The tools that rules name: a fork has `Bash` when it is allowed `Bash(git *)`, and the policy judges each of its calls."""
+    """Return the tools that rules name. A fork that is allowed `Bash(git *)` has `Bash`, and the policy judges each of its calls."""
     return frozenset(Rule.parse("ask", rule).tool for rule in rules)

@@ -50,7 +50,7 @@ class ChildTool:
         )
 
     def problem(self, args: dict[str, object]) -> str:
-        """Why these arguments cannot be used; empty when they can."""
+        """Return why these arguments cannot be used; empty when they can."""
         prompt = args.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip():
             return "`prompt` must be a text that says what to do."
@@ -58,16 +58,16 @@ class ChildTool:
         return f"Unknown argument {unknown[0]!r}; only `prompt` is known." if unknown else ""
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
-        """Never called: a call of this tool becomes a `ChildStarted`."""
+        """Raise `Bug`: a call of this tool becomes a `ChildStarted` and runs nothing here."""
         raise Bug(f"The child tool {self.spec.name!r} was run as a function.")
 
     async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
-        """Never called, likewise."""
+        """Raise `Bug`, likewise."""
         raise Bug(f"The child tool {self.spec.name!r} was checked as a function.")
 
 
 def child_tool(name: str = "delegate") -> ChildTool:
-    """A tool with which the model can open a child session."""
+    """Make a tool with which the model can open a child session."""
     return ChildTool(name)
 
 
@@ -121,7 +121,7 @@ class RunChild(Performer[ChildStarted]):
         )
 
     async def _is_lost(self) -> bool:
-        """Whether the child may have run before and its log is not there: begun anew, it could do everything a second time."""
+        """Return whether the child may have run before and its log is gone: begun anew, it could do everything a second time."""
         progress = self._services.state.progress
         begun = any(call.id == self._intent.call and (call.lost or call.share) for call in progress.calls)
         if not begun and (progress.skill is None or not progress.skill.lost):
@@ -138,7 +138,7 @@ class RunChild(Performer[ChildStarted]):
         return self._finish(event)
 
     def _unknown_outcome(self) -> ChildFinished | ToolFinished:
-        """Say that nobody can know what a child did whose log is gone."""
+        """Report that the outcome of a child whose log is gone is unknown."""
         text = f"Outcome unknown: the child session {self._intent.child} {_LOST}"
         if self._intent.skill is not None:
             return self._end("failed", text)
@@ -149,7 +149,7 @@ Open = Callable[[Options], AbstractAsyncContextManager[Session]]
 
 
 def agent_runner(options: ResolvedOptions, toolbox: Toolbox, services: Services, open_with: Open) -> RunAgent:
-    """Lets a child that can only look around answer for a hook. It is kept nowhere."""
+    """Return what lets a child session answer for a hook, with read-only tools and without a store."""
 
     async def answer(prompt: str, hook: AgentHook) -> str:
         inherited = replace(
@@ -182,7 +182,7 @@ def agent_runner(options: ResolvedOptions, toolbox: Toolbox, services: Services,
 
 
 def child_opener(options: ResolvedOptions, store: EventStore, plans: SubagentPlans, open_with: Open) -> OpenChild:
-    """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
+    """Return what opens child sessions in the same store, with the parent's model, mode, tools and person, and no children of their own."""
 
     async def open_child(
         started: ChildStarted, report: ReportSpending, services: Services
@@ -231,13 +231,13 @@ def _lineage(services: Services) -> Lineage:
 
 
 def _scope(services: Services) -> FsScope | None:
-    """The scope of a child: none where its mode implies what its parent's implied, so that it ends with the opening there too."""
+    """Return the scope of a child; None where the mode implies it, as in the parent, so that it ends with the opening there too."""
     progress = services.progress
     return None if progress.scope_implied and progress.scope == scope_of_mode(services.mode) else progress.scope
 
 
 def _model(fork: SubagentPlan, options: ResolvedOptions, services: Services) -> str | Model:
-    """What answers in a child: what its skill or agent wants, else what answers its parent."""
+    """Return the model of a child: the one that its skill or agent names, else its parent's."""
     if not fork.model:
         return options.model or services.progress.model
     from backstay.skills.agents import resolve_model  # noqa: PLC0415 - few children name a model
@@ -246,7 +246,7 @@ def _model(fork: SubagentPlan, options: ResolvedOptions, services: Services) -> 
 
 
 async def _earlier_prompt(store: EventStore, started: ChildStarted) -> str | None:
-    """What the child was told before a crash: nothing is rendered or run a second time for it."""
+    """Return what the child was told before a crash: nothing is rendered or run a second time for it."""
     if not await sessions.exists(store, started.child):
         return None
     for record in (await store.read(started.child)).records:
@@ -256,7 +256,7 @@ async def _earlier_prompt(store: EventStore, started: ChildStarted) -> str | Non
 
 
 def _share(started: ChildStarted, options: ResolvedOptions) -> dict[str, Any]:
-    """What a child may spend. Nobody is asked for more in the middle of it: it waits, and its parent asks."""
+    """Return the options with a child's budget. A child does not ask for more: it waits, and its parent asks."""
     share = msgspec.convert(started.budget, BudgetSet) if started.budget else BudgetSet(limit=None)
     return {
         "budget_microcents": share.limit,
@@ -292,12 +292,12 @@ async def _run_child(
 
 
 def _short(text: str, child: str) -> str:
-    """A child's answer as its parent keeps it: an event stays small, and the child's own log has the whole."""
+    """Return a child's answer, cut to the size of an event; the child's own log has the whole."""
     return text if len(text) <= LONG else f"{text[:LONG]}\n(cut here; session {child} has the rest)"
 
 
 async def _model_of(wanted: str | Model, started: ChildStarted, services: Services) -> str | Model:
-    """The model of a child session: its parent's. The child of a session that is run again is answered from its own log."""
+    """Return the model of a child session: its parent's. In a recorded session the child is answered from its own log."""
     name = wanted if isinstance(wanted, str) else wanted.name
     model = await services.resolve_model(name) if name.startswith(PREFIX) else wanted
     if not isinstance(model, RecordedModel):

@@ -56,7 +56,7 @@ class StoredOutputs(Struct, frozen=True):
 
 
 class Toolbox:
-    """What a session can do, and what must be let go of when it ends."""
+    """The built-in tools of a session, and what must be stopped when it ends."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Toolbox:
         self._shells = BackgroundShells(environment=self.programs, keep=self.outputs.keep, keys=self.keys)
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools, in the order in which the model is told of them."""
+        """Return the tools, in the order in which the model is told of them."""
         return (
             read_file,
             write_file,
@@ -100,11 +100,11 @@ class Toolbox:
         )
 
     def read_only_tools(self) -> tuple[Tool, ...]:
-        """The tools that only look at the workspace."""
+        """Return the tools that only look at the workspace."""
         return read_file, make_glob(self._withheld), make_grep(self._withheld)
 
     def running(self) -> tuple[tuple[str, str], ...]:
-        """What runs in the background: its name, and what it is."""
+        """Return what runs in the background: its name, and what it is."""
         return self._shells.running
 
     async def aclose(self) -> None:
@@ -112,7 +112,7 @@ class Toolbox:
         await self._shells.aclose()
 
     def _web(self) -> Iterator[Tool]:
-        """The tools of the web. Both reach public addresses only, whatever a page or a name says."""
+        """Yield the tools of the web. Both reach public addresses only."""
         yield make_web_fetch(_client)
         engine = find_engine("", _client, os.environ)
         if engine is not None:

@@ -177,7 +177,7 @@ class SessionView:
 
     @property
     def budget(self) -> int | None:
-        """Micro-cents that the session and its children may cost; None when nobody set a limit."""
+        """Micro-cents that the session and its children may cost; None when there is no limit."""
         return self._services.state.progress.budget.limit
 
     @property
@@ -208,7 +208,7 @@ class SessionView:
         return tuple(self._services.state.results.turns.values())
 
     def input_result(self, input_id: str) -> TurnResult | None:
-        """What became of an input; None when its turn has not begun."""
+        """Return what became of an input; None when its turn has not begun."""
         results = self._services.state.results
         return results.turns.get(results.inputs.turn_of.get(input_id, ""))
 
@@ -229,7 +229,7 @@ class SessionView:
 
     @property
     def taint(self) -> tuple[Taint, ...]:
-        """What the session has met: words of strangers, private data, a way out."""
+        """The taint of the session: untrusted input, private data, a way out."""
         return tuple(sorted(self._services.state.progress.grants.taint))
 
     @property
@@ -258,11 +258,11 @@ class SessionView:
         return self._services.state.slots
 
     def slot(self, owner: str) -> SlotWritten | None:
-        """The state that an extension put away."""
+        """Return the state that an extension put away."""
         return self._services.state.slots.get(owner)
 
     def plain_state(self) -> dict[str, object]:
-        """Everything the log means, as plain data."""
+        """Return everything the log means, as plain data."""
         return self._services.state.plain()
 
     @property
@@ -291,7 +291,7 @@ class SessionView:
         return (*self.project.settings_notes, *self.project.notes) if self.project is not None else ()
 
     def list_commands(self) -> tuple[CommandSpec, ...]:
-        """The commands that a person can use, by name."""
+        """Return the commands that a person can use, by name."""
         return self.project.commands.specs() if self.project is not None else ()
 
     # --- reading the log ----------------------------------------------------------------------------------------------------------------
@@ -304,11 +304,11 @@ class SessionView:
         return self._runner.subscribe(after=after, only=only)
 
     async def events(self, after: int = 0) -> tuple[Recorded, ...]:
-        """The log after seq `after`."""
+        """Return the log after seq `after`."""
         return await self._runner.events(after)
 
     async def follow(self, after: int | None = None) -> AsyncIterator[Item]:
-        """Everything from now on, or after seq `after`, until the session ends. What a slow listener misses is read from the log."""
+        """Yield everything from now on, or after seq `after`, until the session ends. A slow listener gets what it missed from the log."""
         subscription = self.subscribe(after=self.seq)
         try:
             for record in await self.events(after) if after is not None and after < self.seq else ():
@@ -320,19 +320,19 @@ class SessionView:
             subscription.close()
 
     async def full_history(self) -> tuple[Entry, ...]:
-        """The conversation with the events between its messages: tools with what they changed, summaries, whatever was added."""
+        """Return the conversation with the events between its messages: tools with what they changed, summaries, added entries."""
         transcript = await self._whole_transcript()
         return transcript.entries(await self._contents_before(transcript))
 
     async def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """The turns of the session as points to which its files can be put back; none when nothing is kept of files."""
+        """Return the turns of the session as points to which its files can be put back; none when nothing is kept of files."""
         kept = self._services.files is not None and self._services.files.roots
         return checkpoints_of(await self.events()) if kept else ()
 
     # --- how ----------------------------------------------------------------------------------------------------------------------------
 
     async def _whole_transcript(self) -> Transcript:
-        """The transcript with the paths that a snapshot left out. What is committed while the log is folded is not lost."""
+        """Return the transcript with the paths that a snapshot left out, and with what is committed while the log is folded."""
         state = self._services.state
         while not state.transcript.complete:
             since, subscription = self.seq, self.subscribe()
@@ -349,7 +349,7 @@ class SessionView:
         return state.transcript
 
     async def _contents_before(self, transcript: Transcript) -> Mapping[str, str]:
-        """What files held before calls changed them; what is gone, too large or no text is left out."""
+        """Return what files held before calls changed them; what is gone, too large or no text is left out."""
         held: dict[str, str] = {}
         for call, sha256 in tuple(transcript.file_captures().items())[-MOST_BEFORE:]:
             try:

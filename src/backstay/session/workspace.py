@@ -1,4 +1,4 @@
-"""Where the calls of a session happen: the folders they may work in, what is known of their paths, and the walls around programs."""
+"""Where the calls of a session run: the folders they may work in, how their paths resolve, and the sandbox around programs."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from backstay.vocab.specs import FsScope
 def call_site_of(
     cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, trusted: bool, running: Sequence[str] = ()
 ) -> CallSite:
-    """The ground of a session that works in `cwd`. `running` are files of the workspace that something outside it runs."""
+    """Return the call site of a session that works in `cwd`. `running` are files of the workspace that programs outside it run."""
     home = Path.home()
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
     found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
@@ -41,7 +41,7 @@ def call_site_of(
 
 
 def path_resolver(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePaths:
-    """Looks at the paths of calls, without keeping the loop waiting."""
+    """Return what resolves the paths of calls beside the event loop."""
 
     async def look_at(name: str, args: Mapping[str, object]) -> CallFacts | None:
         tool: Tool | None = tools.get(name)
@@ -59,7 +59,7 @@ def path_resolver(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> R
 
 
 class SessionSandbox:
-    """The walls around the programs of a session, raised when the first one is started."""
+    """The sandbox around the programs of a session, started with the first one."""
 
     def __init__(self, scope: FsScope, call_site: CallSite) -> None:
         self._scope, self._call_site = scope, call_site
@@ -67,7 +67,7 @@ class SessionSandbox:
         self._raised: list[Confinement | None] = []
 
     def __call__(self) -> Confinement | None:
-        """Give the walls; may take a moment the first time, so not on the event loop."""
+        """Return the sandbox. The first call may take a moment, so never call it on the event loop."""
         from backstay.sandbox.probe import confinement_for  # noqa: PLC0415 - only programs need it
 
         with self._lock:
@@ -76,15 +76,15 @@ class SessionSandbox:
             return self._raised[0]
 
     def close(self) -> None:
-        """Take them away, if they stand."""
+        """Remove the sandbox, if it was started."""
         for confinement in filter(None, self._raised):
             confinement.close()
 
 
 async def check_sandbox(options: ResolvedOptions, recorded: FsScope) -> str:
-    """Raise `UserError` when walls were asked for by name and none stand here; say in words when they are only missed.
+    """Raise `UserError` when a sandbox was asked for by name and none works here. Return a warning when it is only missing.
 
-    What opens a child was asked already: its scope is nobody's wish for it.
+    A child inherits its scope, which nobody named for it.
     """
     scope = options.fs_scope or recorded
     if scope == "full":
@@ -109,7 +109,7 @@ def _resolve(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
 
 
 def _root(cwd: Path, scope: FsScope, home: Path) -> Path:
-    """In the scope `project`, the whole project is worked in, unless that would be a home folder or everything."""
+    """Return the folder to work in: in the scope `project` the project's root, unless that is a home folder or `/`."""
     root = project_root(cwd)
     wide = root in (home, Path("/"), home.parent)
     return root if scope == "project" and not wide else cwd

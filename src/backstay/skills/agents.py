@@ -24,7 +24,7 @@ _FOR_PLUGINS_NOT: Final = ("hooks", "mcp-servers", "permission-mode")
 
 
 class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody whom a session can hand work to."""
+    """An agent to which a session can delegate work."""
 
     name: str
     description: str
@@ -37,12 +37,12 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Whether it may be used. One of a project that is not trusted is only listed."""
     sha256: str = ""
     model: str = ""
-    """As it is written: a name, or a shortcut. Empty: that of whoever hands the work over. See `resolve_model`."""
+    """As it is written: a name, or a shortcut. Empty: that of the parent. See `resolve_model`."""
     max_turns: int | None = None
     tools: tuple[str, ...] | None = None
     """The only tools it has; None for all that its parent has."""
     disallowed_tools: tuple[str, ...] = ()
-    """The tools that it never has, whatever `tools` says."""
+    """The tools that it never has, even when `tools` names them."""
     permission_mode: Mode | None = None
     skills: tuple[str, ...] = ()
     mcp_servers: tuple[object, ...] = ()
@@ -65,7 +65,7 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 def read_agent(
     content: bytes, file: PurePath, origin: FileOrigin, patience: Patience | None = None
 ) -> tuple[AgentDefinition, tuple[SkillProblem, ...]]:
-    """The agent that a Markdown file describes, and warnings about it. Raise `Unusable` when it cannot be one.
+    """Return the agent that a Markdown file describes, and warnings about it. Raise `Unusable` when it cannot be one.
 
     A list of tools that cannot be understood means no tools. A list of forbidden ones that cannot be understood makes the file unusable.
     """
@@ -110,7 +110,7 @@ def read_agent(
 
 
 def resolve_model(wanted: str, parent: str) -> str:
-    """The full name of the model that `wanted` means: a shortcut, a name, or nothing, which is the parent's."""
+    """Return the full name of the model that `wanted` means: a shortcut, a name, or nothing, which is the parent's."""
     from backstay.providers.catalog import list_known_models  # noqa: PLC0415 - it reads the catalog
 
     if not wanted or wanted == "inherit":
@@ -143,7 +143,7 @@ def _model(fields: Fields) -> str:
 
 
 def _tools(fields: Fields) -> tuple[str, ...] | None:
-    """The tools; none at all when it cannot be told which are meant."""
+    """Return the tools; none at all when it cannot be told which are meant."""
     try:
         found = fields.names("tools")
     except Unusable as exc:
@@ -187,7 +187,7 @@ def _servers(fields: Fields) -> tuple[object, ...]:
 READING: Final = ("Read", "Grep", "Glob", "ReadOutput")
 """Tools that neither change anything, nor run anything, nor go anywhere."""
 USUAL: Final = "general-purpose"
-"""Who does the work when nobody is named."""
+"""The agent that does the work when none is named."""
 
 BUILT_IN: Final = (
     AgentDefinition(

@@ -49,7 +49,7 @@ class Patience:
         self._left = characters
 
     def spend(self, characters: int, file: str) -> None:
-        """Count what is about to be read. Raise `Unusable` when it is too much."""
+        """Spend bytes of the budget. Raise `Unusable` when it is exhausted."""
         self._left -= characters
         if self._left < 0:
             raise Unusable(file, 1, "The files before this one have too much frontmatter. Move text below it.")
@@ -76,7 +76,7 @@ def read_frontmatter(
 
 
 def split(text: str, file: str) -> tuple[str, str] | None:
-    """The frontmatter and the rest; None when there is no frontmatter. Raise `Unusable` when it has no end."""
+    """Return the frontmatter and the rest; None when there is no frontmatter. Raise `Unusable` when it has no end."""
     first = _FENCE.match(text)
     if first is None:
         return None
@@ -88,7 +88,7 @@ def split(text: str, file: str) -> tuple[str, str] | None:
 
 @functools.lru_cache(maxsize=512)
 def normalise_key(key: str) -> str:
-    """A key without the marks in which spellings differ: `allowed-tools`, `allowed_tools` and `allowedTools` are one key."""
+    """Return a key without the marks in which spellings differ: `allowed-tools`, `allowed_tools` and `allowedTools` are one key."""
     return key.replace("-", "").replace("_", "").lower()
 
 
@@ -119,7 +119,7 @@ def _read(yaml: str, file: str, strict: bool, patience: Patience | None) -> tupl
 
 
 def _with_quotes(yaml: str, file: str) -> tuple[str, tuple[SkillProblem, ...]]:
-    """The frontmatter with its prose in quotes, and a warning for each text that got them. Every line stays where it is.
+    """Return the frontmatter with its prose in quotes, and a warning for each text that got them. Every line stays where it is.
 
     People write a description of several paragraphs without a mark where it ends. It ends at the next key that means something, however
     that is spelled, so that no list of tools is ever taken for a part of it.
@@ -181,12 +181,12 @@ class Fields:
         return normalise_key(key) in self._keys
 
     def unknown(self, known: frozenset[str]) -> Iterator[str]:
-        """The keys that are none of `known`, as they are written."""
+        """Return the keys that are none of `known`, as they are written."""
         expected = _all_folded(known)
         return (key for short, key in self._keys.items() if short not in expected)
 
     def line(self, key: str) -> int:
-        """Where a key stands; 1 when it does not."""
+        """Return where a key stands; 1 when it does not."""
         return self._head.lines.get(self._keys.get(normalise_key(key), ""), 1)
 
     def warn(self, key: str, message: str) -> None:
@@ -194,11 +194,11 @@ class Fields:
         self.problems.append(SkillProblem(file=self.file, line=self.line(key), message=message, severity="warning"))
 
     def unusable(self, key: str, message: str) -> Unusable:
-        """The error that says why the file cannot be used."""
+        """Return the error that says why the file cannot be used."""
         return Unusable(self.file, self.line(key), message)
 
     def text(self, key: str) -> str:
-        """The text of a key, trimmed; empty when it is not there or says nothing."""
+        """Return the text of a key, trimmed; empty when it is not there or says nothing."""
         value = self._value(key)
         if value is None or isinstance(value, dict):
             if value is not None:
@@ -209,7 +209,7 @@ class Fields:
         return "" if isinstance(value, Plain) and value in _NOTHING else read_visible(str(value)).text.strip()
 
     def flag(self, key: str, *, default: bool, unclear: bool) -> bool:
-        """Whether a key says yes; `unclear` when nobody can tell what it says."""
+        """Return whether a key says yes; `unclear` when it is neither yes nor no."""
         value = self._value(key)
         if value is None:
             return default
@@ -222,7 +222,7 @@ class Fields:
         return unclear
 
     def number(self, key: str) -> int | None:
-        """A whole number from 1 on; None when the key is not there."""
+        """Return a whole number from 1 on; None when the key is not there."""
         value = self._value(key)
         if value is None:
             return None
@@ -231,7 +231,7 @@ class Fields:
         raise self.unusable(key, f"{key!r} must be a whole number from 1 on.")
 
     def choice(self, key: str, choices: Collection[str]) -> str:
-        """One of a few words; empty when the key is not there or says something else."""
+        """Return one of a few words; empty when the key is not there or says something else."""
         word = self.text(key)
         if word and word not in choices:
             self.warn(key, f"{word[:80]!r} is not known as {key!r}. Use one of {', '.join(sorted(choices))}.")
@@ -239,7 +239,7 @@ class Fields:
         return word
 
     def names(self, key: str, *, brackets: str = "()") -> tuple[str, ...] | None:
-        """A list in any form that people write: a YAML list, or a text with commas or blanks that stand outside `brackets`. None
+        """Return a list in any form that people write: a YAML list, or a text with commas or blanks that stand outside `brackets`. None
         when the key is not there.
 
         Raise `Unusable` when it cannot be told which names are meant.
@@ -259,7 +259,7 @@ class Fields:
         return tuple(dict.fromkeys(found))
 
     def model(self) -> str:
-        """The model that the file wants; empty for the one that is used already.
+        """Return the model that the file wants; empty for the one that is used already.
 
         One that says where to ask is left out: who reads the conversation is settled in the settings, where trust shows it.
         """
@@ -272,7 +272,7 @@ class Fields:
         return "" if wanted == "inherit" else wanted
 
     def raw(self, key: str) -> object:
-        """The value of a key as JSON would have it; None when it is not there."""
+        """Return the value of a key as JSON would have it; None when it is not there."""
         value = self._value(key)
         return None if value is None else convert_plain(value)
 
@@ -304,7 +304,7 @@ class Fields:
 
 
 def good_name(name: str) -> bool:
-    """Whether a name can be typed, shown and written into a rule: letters, digits, `-`, `_`, `.`, at most 64 of them.
+    """Return whether a name can be typed, shown and written into a rule: letters, digits, `-`, `_`, `.`, at most 64 of them.
 
     Some letters fill a place and show nothing: a name with one of them would look like another.
     """

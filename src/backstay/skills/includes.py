@@ -49,11 +49,11 @@ class Substitution:
         self._places = {name: place for place, name in reversed(tuple(enumerate(arguments.names)))}
 
     def apply(self, text: str) -> str:
-        """`text` with its placeholders replaced."""
+        """Return `text` with its placeholders replaced."""
         return _PLACEHOLDER.sub(self._replace, text)
 
     def is_twisted(self, text: str) -> bool:
-        """Whether an argument puts more into `text` than plain words: it could make another command of it."""
+        """Return whether an argument puts more into `text` than plain words: it could make another command of it."""
         found = (each for each in _PLACEHOLDER.finditer(text) if not each["variable"] and not each["escape"])
         given = (self._value(each) or "" for each in found)
         return not all(_PLAIN.fullmatch(word) for value in given for word in value.split(" "))
@@ -68,7 +68,7 @@ class Substitution:
         return value
 
     def _value(self, found: re.Match[str]) -> str | None:
-        """What stands for a placeholder; None when it is none."""
+        """Return what stands for a placeholder; None when it is none."""
         if found["variable"]:
             return self._arguments.variables.get(found["variable"])
         if found["all"]:
@@ -80,7 +80,7 @@ class Substitution:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Cut arguments as a shell would; at blanks when their quotes do not match."""
+    """Split arguments as a shell does; at blanks when their quotes do not match."""
     if len(text) > LONGEST_QUOTED:
         return tuple(text.split())
     try:
@@ -135,7 +135,7 @@ Piece: TypeAlias = str | ShellInclusion | FileInclusion
 
 
 def pieces(body: str, fill: Substitution, *, shell: str = "") -> Iterator[Piece]:
-    """The text of a skill in pieces: what is said, and what is to be put in. `fill` replaces the placeholders of each.
+    """Yield the text of a skill in pieces: what is said, and what is to be put in. `fill` replaces the placeholders of each.
 
     They are found before anything is filled in: what an argument contains is never a command or a file.
     """
@@ -156,12 +156,12 @@ def pieces(body: str, fill: Substitution, *, shell: str = "") -> Iterator[Piece]
             yield from _in_line(line, number, fill, shell, files=not fence)
             yield end
             fence = _after(fence, line)
-    if block is not None:  # nobody said where it ends: then it is only text
+    if block is not None:  # it has no end: then it is only text
         yield fill.apply("\n".join(("```!", *block)))
 
 
 def _after(fence: str, line: str) -> str:
-    """The fence that is open after a line; empty when none is."""
+    """Return the fence that is open after a line; empty when none is."""
     found = _FENCE.match(line)
     if found is None:
         return fence
@@ -198,7 +198,7 @@ def _with_files(text: str, number: int, fill: Substitution, *, files: bool) -> I
 
 
 def _is_path(text: str) -> bool:
-    """Whether what follows an `@` is meant as a file, not as a person, a decorator or an address."""
+    """Return whether what follows an `@` is meant as a file, not as a person, a decorator or an address."""
     if not text or "://" in text or "\n" in text or "\0" in text:
         return False
     return text.startswith(("./", "../", "/", "~/", ".")) or "." in text

@@ -66,7 +66,7 @@ def sources_of(
 
 
 def plugin_folders(plugin: "Plugin", data: str = "") -> PluginFolders:
-    """The folders that a loaded plugin brings."""
+    """Return the folders that a loaded plugin brings."""
     return PluginFolders(
         name=plugin.name,
         root=plugin.folder,
@@ -78,7 +78,7 @@ def plugin_folders(plugin: "Plugin", data: str = "") -> PluginFolders:
 
 
 def folders(sources: Sources) -> Iterator[Folder]:
-    """The folders to look into, those that win first.
+    """Yield the folders to look into, those that win first.
 
     Of the project, the folder nearest to the working folder goes first. A skill goes before a command of the same owner.
     """
@@ -111,7 +111,7 @@ def _of_project(sources: Sources, name: str, what: What) -> Iterator[Folder]:
 
 
 def _levels(sources: Sources) -> Iterator[Path]:
-    """The working folder and those above it, up to the project's root."""
+    """Yield the working folder and those above it, up to the project's root."""
     for folder in (sources.paths.cwd, *sources.paths.cwd.parents)[:MOST_LEVELS]:
         if folder == sources.paths.root:
             break

@@ -1,4 +1,4 @@
-"""What is wrong with a file that somebody wrote for an agent, and where."""
+"""Problems in the files that people write for agents, and where they are."""
 
 from typing import Literal
 

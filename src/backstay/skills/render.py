@@ -72,7 +72,7 @@ async def render(skill: Skill, arguments: str, surroundings: SkillContext) -> Re
 
 
 def read_body(skill: Skill) -> str:
-    """The text of a skill as people see it, without its frontmatter. Raise `UserError` when it is gone, or not what was trusted."""
+    """Return the text of a skill as people see it, without its frontmatter. Raise `UserError` when it is gone, or not what was trusted."""
     try:
         content, _ = read_regular(Path(skill.file), LARGEST)
     except OSError as exc:
@@ -99,7 +99,7 @@ def compose(skill: Skill, body: str, arguments: str, surroundings: SkillContext)
 
 
 async def expand(rendered: Rendered, run: Run, *, judge: Judge) -> str:
-    """The whole text. Everything that it includes is judged before the first of it is run.
+    """Return the whole text. Judge every inclusion before the first one is run.
 
     Raise `InvocationAborted` when anything is not allowed, or cannot be brought. What was brought is put in as it is: nothing in it is
     replaced or run.
@@ -120,7 +120,7 @@ async def expand(rendered: Rendered, run: Run, *, judge: Judge) -> str:
 
 
 def frame_skill(rendered: Rendered, text: str) -> str:
-    """What the model is told when a skill is invoked in the conversation: its text, framed, and what it is for now."""
+    """Return what the model is told when a skill is invoked in the conversation: its text, framed, and what it is for now."""
     skill = rendered.skill
     about = " ".join(rendered.arguments.split())
     purpose = f": {' '.join(skill.description.split())}" if skill.kind == "skill" else ""

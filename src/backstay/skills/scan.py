@@ -27,7 +27,7 @@ _NOT_COMMANDS: Final = frozenset(("readme.md",))
 
 
 def command_name(file: Path, top: Path) -> str:
-    """What the command in `file` is called: `name`, or `folder:name` when it is in a folder below `top`. Raise `Unusable`."""
+    """Return what the command in `file` is called: `name`, or `folder:name` when it is in a folder below `top`. Raise `Unusable`."""
     parts = (*file.relative_to(top).parts[:-1], file.name.removesuffix(ENDING))
     bad = next((part for part in parts if not good_name(part)), None)
     if bad is not None:
@@ -38,7 +38,7 @@ def command_name(file: Path, top: Path) -> str:
 def markdown_files(
     top: Path, *, most: int, visit: Callable[[str], os.stat_result | None]
 ) -> tuple[list[Path], list[SkillProblem]]:
-    """The Markdown files of a folder, those of its folders after them, and what was left out. Links to folders are not followed.
+    """Return the Markdown files of a folder, those of its folders after them, and what was left out. Links to folders are not followed.
 
     `visit` hears of every folder and file. Raise `OSError` when the folder itself cannot be looked into.
     """
@@ -118,11 +118,11 @@ class Found(Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.agents if each.trusted)
 
     def skill(self, name: str) -> Skill:
-        """The skill or command called `name`. Raise `UserError` when there is none."""
+        """Return the skill or command called `name`. Raise `UserError` when there is none."""
         return find_named(name, (*self.skills, *self.commands), "skill or command", "backstay skills list")
 
     def agent(self, name: str) -> AgentDefinition:
-        """The agent called `name`. Raise `UserError` when there is none, or when it is not trusted."""
+        """Return the agent called `name`. Raise `UserError` when there is none, or when it is not trusted."""
         agent = find_named(name, self.agents, "agent", "backstay agents list")
         if not agent.trusted:
             raise UserError(
@@ -131,7 +131,7 @@ class Found(Struct, frozen=True, kw_only=True):
         return agent
 
     def is_stale(self) -> bool:
-        """Whether anything that was looked at has changed, come or gone. It looks at the disk."""
+        """Return whether anything that was looked at has changed, come or gone. It looks at the disk."""
         return has_changed(self.stamps)
 
 
@@ -141,7 +141,7 @@ async def scan(sources: Sources) -> Found:
 
 
 def scan_now(sources: Sources) -> Found:
-    """As `scan`, in the thread that asks."""
+    """Scan as `scan` does, in the calling thread."""
     look = _FolderScan(sources)
     for folder in folders(sources):
         look.into(folder)
@@ -158,7 +158,7 @@ def scan_now(sources: Sources) -> Found:
 
 
 class _Allowance:
-    """How much of one owner is looked at. Each has its own: a folder that is too full hides nobody else's."""
+    """How much of one owner is read. Each owner has a limit of its own: a folder that is too full hides no other."""
 
     def __init__(self) -> None:
         self.entries = MOST_ENTRIES
@@ -254,7 +254,7 @@ class _FolderScan:
             self._warn(str(file), f"It cannot be read: {exc.strerror}.")
 
     def _read(self, file: Path, folder: Folder) -> tuple[bytes, FileOrigin]:
-        """The bytes of a file, and what a file with these bytes may do."""
+        """Return the bytes of a file, and what a file with these bytes may do."""
         allowance = self._allowance(folder)
         if allowance.bytes <= 0:
             raise Unusable(str(file), 1, f"There are more than {MOST_BYTES:,} bytes before this file. It is left out.")
@@ -270,7 +270,7 @@ class _FolderScan:
         return content, origin
 
     def _resolve_within(self, path: str, folder: Folder) -> str:
-        """Where `path` leads. Raise `Unusable` when that is outside of what its owner may bring."""
+        """Return where `path` leads. Raise `Unusable` when that is outside of what its owner may bring."""
         real = self._real(path)
         if folder.within is None:
             return real
@@ -280,7 +280,7 @@ class _FolderScan:
         return real
 
     def _real(self, path: str) -> str:
-        """`path` without links. The folders are remembered: many files are in one."""
+        """Return `path` without links. The folders are remembered: many files are in one."""
         above, name = os.path.split(path)
         if not name or name in (".", "..") or path.count(os.sep) > DEEPEST or stat.S_ISLNK(os.lstat(path).st_mode):
             return os.path.realpath(path)
@@ -295,7 +295,7 @@ class _FolderScan:
         return self._seen.get(f"file:{name}", "")[1:] == digest(content)
 
     def _stamp(self, path: str) -> os.stat_result | None:
-        """What the system says about a path, which is remembered; None when nothing is there."""
+        """Return what the system says about a path, which is remembered; None when nothing is there."""
         try:
             found = os.stat(path)
         except OSError as exc:
@@ -311,7 +311,7 @@ class _FolderScan:
 
 
 def _first(found: Iterable[Named]) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
-    """The first of each name and the others, where one that is not trusted comes after all that are."""
+    """Return the first of each name and the others, where one that is not trusted comes after all that are."""
     winners: dict[str, Named] = {}
     hidden: list[Named] = []
     for each in sorted(found, key=lambda one: not one.trusted):
@@ -321,7 +321,7 @@ def _first(found: Iterable[Named]) -> tuple[tuple[Named, ...], tuple[Named, ...]
 
 
 def find_named(name: str, found: Iterable[Named], kind: str, listing: str) -> Named:
-    """The first of `found` that is called `name`. Raise `UserError` that names `listing` when there is none."""
+    """Return the first of `found` that is called `name`. Raise `UserError` that names `listing` when there is none."""
     for each in found:
         if each.name == name:
             return each

@@ -44,7 +44,7 @@ class FileOrigin(Struct, frozen=True, kw_only=True):
     plugin_data: str = ""
 
     def qualify(self, name: str) -> str:
-        """The name under which something from here is known."""
+        """Return the name under which something from here is known."""
         return f"{self.plugin}:{name}" if self.plugin else name
 
 
@@ -102,7 +102,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read_skill(
     content: bytes, file: PurePath, origin: FileOrigin, patience: Patience | None = None
 ) -> tuple[Skill, tuple[SkillProblem, ...]]:
-    """The skill that a `SKILL.md` describes, and warnings about it. Raise `Unusable` when it cannot be one."""
+    """Return the skill that a `SKILL.md` describes, and warnings about it. Raise `Unusable` when it cannot be one."""
     head = read_frontmatter(content, str(file), patience=patience)
     fields = Fields(head, str(file))
     if not head.present:
@@ -118,7 +118,7 @@ def read_skill(
 def read_command(
     content: bytes, file: PurePath, name: str, origin: FileOrigin, patience: Patience | None = None
 ) -> tuple[Skill, tuple[SkillProblem, ...]]:
-    """The command of one's own that a Markdown file describes. Its name comes from where it is. Raise `Unusable`."""
+    """Return the command of one's own that a Markdown file describes. Its name comes from where it is. Raise `Unusable`."""
     head = read_frontmatter(content, str(file), patience=patience)
     fields = Fields(head, str(file))
     if "name" in fields:
@@ -131,7 +131,7 @@ def read_command(
 
 
 def digest(content: bytes) -> str:
-    """The SHA-256 of a file's content."""
+    """Return the SHA-256 of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -209,7 +209,7 @@ class _Wanted:
 
 
 def _read_allowed_tools(fields: Fields) -> tuple[str, ...] | None:
-    """The allowed tools; none at all when it cannot be told which are meant."""
+    """Return the allowed tools; none at all when it cannot be told which are meant."""
     try:
         return fields.names("allowed-tools")
     except Unusable as exc:
@@ -233,7 +233,7 @@ def _fork(fields: Fields) -> bool:
 
 
 def _first_words(body: str) -> str:
-    """A description for a command that has none: the first line that says something."""
+    """Return a description for a command that has none: the first line that says something."""
     line = next(each for each in body.splitlines() if each.strip())
     return line.strip().lstrip("#").strip()[:200] or "A command of one's own."
 
@@ -245,7 +245,7 @@ STANDARD: Final = ("name", "description", "license", "compatibility", "metadata"
 
 
 def validate_skill(folder: Path) -> list[SkillProblem]:
-    """Everything that the standard has against the skill in `folder`; empty when it is valid. Never raises."""
+    """Return everything that the standard has against the skill in `folder`; empty when it is valid. Never raises."""
     if not folder.is_dir():
         what = "This is not a folder." if folder.exists() else "There is nothing here."
         return [SkillProblem(file=str(folder), line=1, message=f"{what} Name the folder that the SKILL.md is in.")]
@@ -272,7 +272,7 @@ def validate_skill(folder: Path) -> list[SkillProblem]:
 
 
 def skill_file(folder: Path) -> Path | None:
-    """The file that describes the skill in `folder`; `SKILL.md` goes before `skill.md`."""
+    """Return the file that describes the skill in `folder`; `SKILL.md` goes before `skill.md`."""
     return next((file for name in SKILL_FILES if (file := folder / name).exists()), None)
 
 

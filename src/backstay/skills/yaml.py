@@ -35,7 +35,7 @@ Read: TypeAlias = tuple[dict[str, Value], dict[str, int]]
 
 
 def read_yaml(text: str, *, flow: bool = True) -> Read:
-    """The mapping that `text` is. No tag, anchor or alias is obeyed. Raise `BadYaml` for anything but a mapping of texts.
+    """Return the mapping that `text` is. No tag, anchor or alias is obeyed. Raise `BadYaml` for anything but a mapping of texts.
 
     Without `flow`, lists and mappings in brackets are refused too.
     """
@@ -49,7 +49,7 @@ def read_yaml(text: str, *, flow: bool = True) -> Read:
 
 
 def convert_plain(value: Value) -> object:
-    """`value` with the texts that have no quotes as what YAML 1.2 takes them for: null, truth values, numbers."""
+    """Return `value` with the texts that have no quotes as what YAML 1.2 takes them for: null, truth values, numbers."""
     if isinstance(value, dict):
         return {key: convert_plain(each) for key, each in value.items()}
     if isinstance(value, list):

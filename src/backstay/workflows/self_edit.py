@@ -62,7 +62,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def plan(
     changed: Iterable[SelfEditPackage], *, harness: Sequence[tuple[str, ...]], folder: str = "."
 ) -> tuple[PlanStep, ...]:
-    """The steps of a change of the packages `changed`, in order. `harness` tries the whole in `folder`, whatever has changed.
+    """Return the steps of a change of the packages `changed`, in order. `harness` tries the whole in `folder`, whatever has changed.
 
     Raise `UserError` when there is nothing to try the whole with: then nobody could say that the change is good.
     """
@@ -80,7 +80,7 @@ def plan(
 
 
 def advance(phase: Phase, to: Phase) -> Phase:
-    """Go on to a phase; raise `IllegalTransition` when this one does not lead there."""
+    """Enter a phase. Raise `IllegalTransition` when the current one does not lead there."""
     if to not in TRANSITIONS[phase]:
         ways = " or ".join(map(repr, TRANSITIONS[phase])) or "nothing more"
         raise IllegalTransition(
@@ -90,7 +90,7 @@ def advance(phase: Phase, to: Phase) -> Phase:
 
 
 def verification(steps: Iterable[PlanStep]) -> tuple[PlanStep, ...]:
-    """The steps of a plan that try something."""
+    """Return the steps of a plan that try something."""
     return tuple(step for step in steps if step.kind in ("verify_package", "verify_harness"))
 
 
@@ -145,7 +145,7 @@ Run = Callable[[PlanStep], Awaitable[CheckResult]]
 
 
 async def verify(steps: Iterable[PlanStep], run: Run) -> Verification:
-    """Try what a plan says, one after the other. After a failure no more packages are tried; the harness always is."""
+    """Verify the steps of a plan in order. After a failure no more packages are tried; the harness always is."""
     results: list[CheckResult] = []
     skipped: list[PlanStep] = []
     for step in verification(steps):

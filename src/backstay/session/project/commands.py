@@ -63,7 +63,7 @@ async def _submit_skill(skill: "Skill", call: CommandCall) -> Submission:
 
 
 async def _run_skill(skill: "Skill", call: CommandCall) -> CommandResult:
-    """Run a skill in a child session of its own, whatever the model thinks of it."""
+    """Run a skill in a child session, without asking the model."""
     try:
         prompt, display = await call.project.render_skill(skill, call.args.strip())
         text = await call.session.fork_skill(skill, prompt, display)
@@ -132,7 +132,7 @@ class SkillTool:
         )
 
     def problem(self, args: dict[str, object]) -> str:
-        """Why these arguments cannot be used; empty when they can."""
+        """Return why these arguments cannot be used; empty when they can."""
         name, given = args.get("skill"), args.get("args", "")
         if not isinstance(name, str) or not name or not isinstance(given, str):
             return "`skill` must be the name of a skill, and `args` a text."
@@ -152,7 +152,7 @@ class SkillTool:
         return ToolOutput(text=text)
 
     async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
-        """Nothing is left of a call that was lost."""
+        """Return None: a lost call leaves no trace to find."""
         return None
 
 
@@ -174,7 +174,7 @@ class CommandTool:
         )
 
     def problem(self, args: dict[str, object]) -> str:
-        """Why these arguments cannot be used; empty when they can."""
+        """Return why these arguments cannot be used; empty when they can."""
         return "" if isinstance(args.get("args", ""), str) else "`args` must be a text."
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
@@ -191,7 +191,7 @@ class CommandTool:
         return ToolOutput(text=result.message, failed=not result.success, code="" if result.success else "command")
 
     async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
-        """Nobody can say whether a command of a lost call ran."""
+        """Return None: whether a lost call ran cannot be found out."""
         return None
 
 
@@ -203,7 +203,7 @@ def project_tools(project: ProjectContext) -> "tuple[Tool, ...]":
 
 
 def tool_name(command: str) -> str:
-    """The name of a command's tool: within what providers take, and never that of another command."""
+    """Return the name of a command's tool: within what providers take, and never that of another command."""
     plain = "".join(each if (each.isalnum() and each.isascii()) or each in "_-" else "_" for each in command)
     whole = PREFIX + plain
     if len(whole) <= LONGEST_NAME and plain == command:

@@ -75,7 +75,7 @@ class ProjectContext:
         self.commands = Commands(offers=frozenset(offers))
 
     def bind(self, runner: Runner, modules: Sequence[CommandModule] = ()) -> None:
-        """Work for the session that `runner` drives, with the commands of `modules`."""
+        """Bind to the session that `runner` drives, with the commands of `modules`."""
         from backstay.session.project.run_includes import InclusionRunner  # noqa: PLC0415 - it needs what a look around has loaded
 
         self._runner = runner
@@ -112,11 +112,11 @@ class ProjectContext:
         return self._discovery.plugins.plugins
 
     def plugin_rules(self) -> tuple[Rule, ...]:
-        """What plugins deny, and what they want a person to be asked for."""
+        """Return what plugins deny, and what they want a person to be asked for."""
         return tuple(rule for plugin in self.plugins for rule in plugin.deny_rules)
 
     def plugin_hooks(self) -> tuple[HookSpec, ...]:
-        """The hooks that plugins bring. They run in the plugin's own folder's name."""
+        """Return the hooks of plugins, each bound to its plugin's folder."""
         return tuple(
             spec
             for plugin in self.plugins
@@ -126,7 +126,7 @@ class ProjectContext:
 
     @property
     def language(self) -> str:
-        """The language that the person would like to read; empty when nobody said."""
+        """The language that the person would like to read; empty when none was set."""
         return self._discovery.place.language
 
     @property
@@ -140,7 +140,7 @@ class ProjectContext:
         return (*self._notes, *self._discovery.notes, *failed)
 
     def add_note(self, words: str) -> None:
-        """Have the person told something, once."""
+        """Add a note for the person, once."""
         if words not in self._notes:
             self._notes = (*self._notes, words)
 
@@ -151,21 +151,21 @@ class ProjectContext:
         return self._inclusions
 
     def server_status(self) -> "Mapping[str, ServerStatus]":
-        """How it stands with each MCP server."""
+        """Return the status of each MCP server by name."""
         return self.servers.status if self.servers is not None else {}
 
     # --- keeping fresh -----------------------------------------------------------------------------------------------------------
 
     async def refresh_if_stale(self) -> None:
-        """Look again if anything that was read has changed. A few looks at the file system when nothing has."""
-        async with self._refresh_lock:  # whoever asks first goes on first
+        """Discover again if a file that was read has changed. This costs a few stat calls when none has."""
+        async with self._refresh_lock:  # first come, first served
             if self.reload is not None:
                 await self.reload()
             if self._is_outdated() or await anyio.to_thread.run_sync(self._discovery.is_stale):
                 await self.refresh("changed")
 
     async def rebuild(self) -> None:
-        """Put the instructions together again because a compaction made room; a turn that begins meanwhile waits for them."""
+        """Rebuild the instructions because a compaction made room; a turn that begins meanwhile waits for it."""
         async with self._refresh_lock:
             await self.refresh("compacted")
 
@@ -187,7 +187,7 @@ class ProjectContext:
         return now.sha256 != before
 
     async def apply_read_denials(self, rules: Sequence[Rule]) -> None:
-        """Tell nothing any more of what `rules` deny to read."""
+        """Leave out of the instructions what `rules` deny to read."""
         from backstay.instructions.inputs import denials_of  # noqa: PLC0415 - loaded by now
 
         denials = denials_of(rules)
@@ -196,14 +196,14 @@ class ProjectContext:
             await self.refresh("changed")
 
     async def set_language(self, language: str) -> None:
-        """Have the answers in a language, for this session."""
+        """Set the language of the answers for this session."""
         self._discovery = replace(self._discovery, place=replace(self._discovery.place, language=language))
         await self.refresh("asked")
 
     # --- using it ----------------------------------------------------------------------------------------------------------------
 
     async def render_skill(self, skill: "Skill", arguments: str) -> tuple[str, str]:
-        """The text of a skill or command with everything that it includes, and what a person types for it.
+        """Return the text of a skill or command with everything that it includes, and what a person types for it.
 
         Raise `UserError` when it cannot be had: then nothing of it was run, or the rest of it was not.
         """
@@ -218,7 +218,7 @@ class ProjectContext:
         return (text if skill.fork else frame_skill(rendered, text)), rendered.display
 
     async def record_untrusted_input(self, source: str) -> None:
-        """Write down that words of a stranger come into the conversation."""
+        """Record that untrusted input enters the conversation."""
         services = self._bound().services
         if "untrusted" not in services.state.progress.grants.taint:
             met = Draft(event=TaintMet(taints=("untrusted",), source=source), by="user")
@@ -235,7 +235,7 @@ class ProjectContext:
         return asked
 
     def _is_outdated(self) -> bool:
-        """Whether the instructions tell of another mode or model than the session has now."""
+        """Return whether the instructions tell of another mode or model than the session has now."""
         progress, place = self._bound().services.progress, self._discovery.place
         return (place.mode, place.model) != (progress.mode, progress.model)
 
@@ -252,7 +252,7 @@ async def find_project(
     outputs: StoredOutputs,
     stack: AsyncExitStack,
 ) -> ProjectContext | None:
-    """Look around, and connect to what was found. None for a session that has all it needs from whoever opens it."""
+    """Discover the project and connect to its servers. Return None for a session whose caller gives it all that it needs."""
     if options.bare or options.only_tools or options.lineage.parent:
         return None
     added = fill_variables(options.append_system_prompt, prepared.variables)
@@ -286,7 +286,7 @@ def with_project(options: ResolvedOptions, project: ProjectContext | None) -> Re
 
 
 def forking_skills(project: ProjectContext | None) -> frozenset[str]:
-    """The skills that run in a session of their own."""
+    """Return the skills that run in a session of their own."""
     return frozenset(each.name for each in project.found.for_model if each.fork) if project is not None else frozenset()
 
 
@@ -307,7 +307,7 @@ def _skill_rules(skill: str) -> tuple[Rule, ...]:
 async def _connect_servers(
     options: ResolvedOptions, discovery: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
-    """The MCP servers, connected as far as they answer."""
+    """Return the MCP servers, connected as far as they answer."""
     from backstay.mcp.config.files import PluginServers, ServerInputs, read_servers  # noqa: PLC0415 - few have servers
     from backstay.mcp.config.start import JudgedPrograms, may_start  # noqa: PLC0415 - likewise
 

@@ -54,7 +54,7 @@ class Discovery(Struct, frozen=True, kw_only=True):
         return (*self.plugins.problems, *held, *map(str, self.found.problems), *self.instructions.problems)
 
     def is_stale(self) -> bool:
-        """Whether anything that was looked at is not as it was."""
+        """Return whether anything that was looked at is not as it was."""
         return self.instructions.stale() or self.found.is_stale()
 
 
@@ -106,7 +106,7 @@ def discover_again(before: Discovery, *, mode: Mode, model: str) -> Discovery:
 
 
 def with_lists(place: InstructionInputs, found: Found, memory: Memory | None, *, hands_over: bool) -> InstructionInputs:
-    """`place` with what was found there."""
+    """Return `place` with what was found there."""
     remembered = memory.at_start() if memory is not None else None
     return replace(
         place,

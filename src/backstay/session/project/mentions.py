@@ -45,17 +45,17 @@ class InclusionJudge(Protocol):
     """Judges what is to be put in as the policy judges a call, and reads it."""
 
     async def judge(self, inclusion: Inclusion) -> Judged:
-        """What the policy says."""
+        """Return the policy's verdict."""
 
     async def fetch(self, inclusion: Inclusion) -> str | None:
-        """The text; None for a file that is not there. Raise `UserError` when it cannot be read."""
+        """Return the text; None for a file that is not there. Raise `UserError` when it cannot be read."""
 
 
 class Resources(Protocol):
     """The servers whose resources can be mentioned."""
 
     def find_mention(self, text: str) -> tuple[str, str] | None:
-        """The server and the address that `@server:uri` means."""
+        """Return the server and the address that `@server:uri` means."""
 
     async def read(self, server: str, uri: str) -> "ToolOutput":
         """Read a resource."""
@@ -135,7 +135,7 @@ class _MentionReader:
         self._servers: dict[str, None] = {}
 
     def result(self) -> Mentions:
-        """All of it."""
+        """Return everything that was found."""
         block = "\n".join(("<file-references>", *self._elements, "</file-references>")) if self._elements else ""
         return Mentions(block=block, notes=tuple(self._notes), servers=tuple(self._servers))
 
@@ -208,11 +208,11 @@ class _MentionReader:
 
 
 def _resolve(word: str, cwd: Path, roots: tuple[str, ...]) -> "_Place | None":
-    """Where a word leads, links followed; None when nothing is there."""
+    """Return where a word leads, links followed; None when nothing is there."""
     try:
         real = os.path.realpath(cwd / Path(word).expanduser())
         found = os.stat(real)
-    except (OSError, RuntimeError, ValueError):  # a home that nobody has, a name that cannot be one
+    except (OSError, RuntimeError, ValueError):  # an unknown home folder, or a name that no file can have
         return None
     inside = any(os.path.commonpath((real, root)) == root for root in map(os.path.realpath, roots))
     if stat.S_ISDIR(found.st_mode):

@@ -1,4 +1,4 @@
-"""What the text of a skill or a command has put in: judged by the policy like any call, then run behind the same walls."""
+"""The inclusions of a skill's or command's text: judged by the policy like any call, then run in the same sandbox."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -44,7 +44,7 @@ class InclusionRunner:
     async def judge(
         self, inclusion: Inclusion, *, grants: Sequence[str] = (), source: RuleSource = "session"
     ) -> Judged:
-        """What the policy says, after the hooks that decide about such calls.
+        """Return what the policy says, after the hooks that decide about such calls.
 
         `grants` are the rules of what the text itself may use without asking, but for plan mode and for what an argument made of it;
         what denies or asks goes before them.
@@ -78,7 +78,7 @@ class InclusionRunner:
         return Judged(decision=verdict.decision, reason=verdict.detail)
 
     async def _ask_hooks(self, name: str, args: Mapping[str, object]) -> HookVerdict | None:
-        """What hooks say about it. One that would change it, or does not answer in time, refuses it."""
+        """Return the verdict of hooks. A hook that would change the call, or does not answer in time, refuses it."""
         services, text = self._services, msgspec.json.encode(args).decode()
         subject = f"inclusion-{services.clock.nonce()}"
         if hook_intent(services.policy, "PreToolUse", subject, matcher_value=name, args=text) is None:
@@ -93,14 +93,14 @@ class InclusionRunner:
         return HookVerdict(decision=said.decision, reason=said.reason) if said.decision is not None else None
 
     async def fetch(self, inclusion: Inclusion) -> str | None:
-        """What an inclusion that was judged stands for; None for a file that is not there."""
+        """Return what an inclusion that was judged stands for; None for a file that is not there."""
         await self._record_taint(inclusion)
         if isinstance(inclusion, FileInclusion):
             return await anyio.to_thread.run_sync(self._read, inclusion)
         return await self._run(inclusion)
 
     async def _record_taint(self, inclusion: Inclusion) -> None:
-        """Write down what it brings into the session, before it does."""
+        """Record the taint of an inclusion before it enters the session."""
         met = self._taints.get(inclusion, ())
         if not set(met) <= self._services.state.progress.grants.taint:
             await self._services.inbox.deliver(
@@ -164,14 +164,14 @@ class _Context(Struct, frozen=True):
         return self._services.cwd
 
     def version_of(self, path: str) -> str:
-        """The version of a file when the session last read or wrote it."""
+        """Return the version of a file when the session last read or wrote it."""
         return self._services.state.seen.get(path, "")
 
     def show(self, text: str) -> None:
-        """Nobody watches."""
+        """Do nothing: an inclusion has no stream."""
 
     def note(self, event: Event) -> None:
-        """There is no call that an event could be about."""
+        """Do nothing: there is no call that an event could be about."""
 
     async def emit(self, event: Event) -> None:
-        """Likewise."""
+        """Do nothing, likewise."""
