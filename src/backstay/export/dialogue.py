@@ -31,7 +31,7 @@ from backstay.vocab.events import (
     ToolFinished,
     TurnCompleted,
     TurnStarted,
-    skill_report,
+    child_report,
 )
 from backstay.vocab.events.limits import Compacted, CompactionUndone
 from backstay.vocab.events.tools import HookFinished
@@ -405,7 +405,7 @@ class _TurnBuilder:
             case MessageInjected():
                 label = f"Added to the conversation, as {'the model' if event.role == 'assistant' else event.role}"
                 yield DialogueMessage(who="other", label=label, blocks=tuple(self._blocks(event.parts)))
-            case ChildFinished(skill=str() as skill) if skill and (report := skill_report(event)):
+            case ChildFinished(skill=str() as skill) if skill and (report := child_report(event)):
                 blocks = tuple(self._blocks((Text(text=report),)))
                 yield DialogueMessage(who="other", label="Added to the conversation, as user", blocks=blocks)
             case EntryAdded():

@@ -16,14 +16,13 @@ session goes on when its transport goes away.
 What cannot be understood or done is answered with `{"type":"protocol_error","message"}`, and reading goes on.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final, Protocol
 
 import anyio
 import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from backstay.runtime.bus import Subscription
 from backstay.session.session import Session
 from backstay.vocab.deltas import Lagged
 from backstay.vocab.errors import BackstayError, UserError
@@ -119,7 +118,7 @@ class LinesTransport:
         subscription = session.subscribe()
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._read, session, subscription)
+                tasks.start_soon(self._read, session, subscription.end)
                 async for item in subscription:
                     if not isinstance(item, Lagged):
                         await self._write(stream.line(session.id, item))
@@ -133,7 +132,7 @@ class LinesTransport:
         finally:
             subscription.close()
 
-    async def _read(self, session: Session, subscription: Subscription) -> None:
+    async def _read(self, session: Session, end: Callable[[], None]) -> None:
         async for line in _lines(self._source):
             try:
                 answer = await self._handle(session, _parse(line))
@@ -142,7 +141,7 @@ class LinesTransport:
             if answer is not None:
                 await self._write(msgspec.json.encode(answer))
         await session.until_idle()
-        subscription.end()
+        end()
 
     async def _handle(self, session: Session, line: "_Line") -> dict[str, object] | None:
         match line:

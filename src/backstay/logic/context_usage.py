@@ -35,7 +35,7 @@ from backstay.vocab.events import (
     ToolFinished,
     TurnCompleted,
     TurnStarted,
-    skill_report,
+    child_report,
 )
 from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.messages import (
@@ -292,9 +292,8 @@ def _ratio(state: ContextUsage, usage: Usage) -> float:
 
 
 def _fold_child(state: ContextUsage, event: ChildFinished) -> ContextUsage:
-    if event.skill:
-        return _add_message(state, tokens_of((Text(text=report),))) if (report := skill_report(event)) else state
-    return _add_message(state, tokens_of((Text(text=event.text or f"(the child session ended: {event.outcome})"),)))
+    report = child_report(event)
+    return _add_message(state, tokens_of((Text(text=report),))) if report else state
 
 
 def _fold_turn_end(state: ContextUsage, event: TurnCompleted) -> ContextUsage:

@@ -31,7 +31,7 @@ from backstay.vocab.events import (
     ToolStarted,
     TurnCompleted,
     TurnStarted,
-    skill_report,
+    child_report,
 )
 from backstay.vocab.events.files import FileKept
 from backstay.vocab.events.instructions import MemoryNoted
@@ -365,11 +365,11 @@ class Transcript:
             case ToolFinished():
                 result = ToolResult(call=event.call, content=event.content, is_error=event.outcome != "ok")
                 return self._make_message(record, "tool", (result,))
-            case ChildFinished(skill=str() as skill) if skill:
-                return self._make_message(record, "user", (Text(text=skill_report(event)),))
             case ChildFinished():
-                text = Text(text=event.text or f"(the child session ended: {event.outcome})")
-                result = ToolResult(call=event.call, content=(text,), is_error=event.outcome != "completed")
+                report = Text(text=child_report(event))
+                if event.skill:
+                    return self._make_message(record, "user", (report,))
+                result = ToolResult(call=event.call, content=(report,), is_error=event.outcome != "completed")
                 return self._make_message(record, "tool", (result,))
             case MessageInjected():
                 return self._make_message(record, event.role, event.parts)

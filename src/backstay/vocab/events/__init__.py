@@ -434,8 +434,10 @@ def calls_of(reply: ModelReplied) -> tuple[ToolCall, ...]:
     return tuple([part for part in reply.parts if isinstance(part, ToolCall)])
 
 
-def skill_report(event: ChildFinished) -> str:
-    """Return what the conversation has of a skill that a person ran; empty when it did not complete."""
+def child_report(event: ChildFinished) -> str:
+    """Return what the conversation has of a child session; empty for a skill of a person that did not complete."""
+    if not event.skill:
+        return event.text or f"(the child session ended: {event.outcome})"
     if event.outcome != "completed":
         return ""
     return f"[The skill {event.skill!r} ran in a session of its own, {event.child}. It reports:]\n{event.text}"
