@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -78,7 +78,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of all files that count."""
+    """The settings of all files that count, under the names that the files use."""
 
     chat: ChatSettings = ChatSettings()
     models: Mapping[str, ModelOverride] = {}
@@ -87,14 +87,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     auto_compact: float | Literal[False] | None = None
     """The share of the window at which the conversation is made shorter; False: never; None: not said."""
     retries: int | None = None
-    current_provider: str = ""
+    current_provider: str = msgspec.field(default="", name="currentProvider")
     """The profile that answers when no model is named."""
     legacy: str = ""
     """The profile that a `provider` without a name was made into."""
     model: str = ""
     """The model when nothing else says one, as it was written."""
     language: str = ""
-    task_context: TaskContext = TaskContext()
+    task_context: TaskContext = msgspec.field(default=TaskContext(), name="taskContext")
     memory: MemorySettings = MemorySettings()
     warnings: tuple[str, ...] = ()
     places: Mapping[str, str] = {}
@@ -116,23 +116,24 @@ def load_settings(given: str | Path | None = None, environment: Mapping[str, str
 
 def fold_settings(found: Judgement) -> Settings:
     """Return the settings that the entries that count come to. Raise `UserError` when the meaning of one is wrong."""
-    values: dict[str, object] = {}
-    lists: dict[str, list[object]] = {}
+    values: dict[str, Any] = {}  # Any: JSON, checked by the table of keys
     units: dict[str, dict[str, dict[tuple[str, ...], SettingsEntry]]] = {}
     places: dict[str, str] = {}
     for each in found.entries:
         if not each.counts or each.row is None:
             continue
-        first = each.where[0]
+        first, last = each.where[0], each.where[-1]
         if first in _PLACED and each.text is not None:
             places[first] = each.text.place((first,))
         if size := each.row.replace_depth:
             name = each.where[1] if size > 1 else ""
             units.setdefault(first, {}).setdefault(name, {})[each.where[size:]] = each
-        elif each.row.merge == "list":
-            lists.setdefault(each.key, []).append(each.raw)
-        else:
-            values[each.key] = each.raw
+            continue
+        inner = values if len(each.where) == 1 else values.setdefault(first, {})
+        if each.row.merge == "highest":
+            inner[last] = each.raw
+        elif each.raw not in inner.setdefault(last, []):
+            inner[last].append(each.raw)
     warnings = list(found.warnings)
     providers = {name: fold_profile(name, said, warnings) for name, said in units.get("providers", {}).items()}
     legacy = ""
@@ -140,13 +141,8 @@ def fold_settings(found: Judgement) -> Settings:
         old = fold_profile("", said, warnings)
         legacy = LEGACY if old.type in providers else old.type
         providers[legacy] = old
-    plain = {field: values[key] for key, field in _PLAIN.items() if key in values}
-    commands = tuple(dict.fromkeys(lists.get("chat.allowed_commands", ())))
-    sections = {field: _below(values, key) for key, field in _SECTIONS.items()}
-    sections["chat"]["allowed_commands"] = commands
-    folded = msgspec.convert({**plain, **sections}, Settings)
     return msgspec.structs.replace(
-        folded,
+        msgspec.convert(values, Settings),
         models={name: _override(said) for name, said in units.get("models", {}).items()},
         providers=providers,
         legacy=legacy,
@@ -156,16 +152,6 @@ def fold_settings(found: Judgement) -> Settings:
 
 
 _PLACED: Final = ("currentProvider", "provider", "model")
-_PLAIN: Final = {
-    "currentProvider": "current_provider",
-    **{name: name for name in ("fallback", "auto_compact", "retries", "model", "language")},
-}
-"""Keys at the top of a file, and the fields that they are."""
-_SECTIONS: Final = {"chat": "chat", "taskContext": "task_context", "memory": "memory"}
-
-
-def _below(values: Mapping[str, object], section: str) -> dict[str, object]:
-    return {key.removeprefix(f"{section}."): value for key, value in values.items() if key.startswith(f"{section}.")}
 
 
 def _override(said: Mapping[tuple[str, ...], SettingsEntry]) -> ModelOverride:
