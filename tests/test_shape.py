@@ -38,8 +38,6 @@ VERBS_IN_ED: Final = frozenset("bleed breed embed exceed feed heed need proceed 
 PARTICIPLES_LEFT: Final = dict(
     line.split()
     for line in """
-    cli 1
-
     testing 4
     """.split("\n\n")
 )

@@ -164,7 +164,7 @@ def _as_json(found: _Found, groups: "Iterable[By]", start: int) -> dict[str, obj
         "sessions": found.sessions,
         "total": ledger.total.as_json(),
         "by": {by: [{by: key} | each.as_json() for key, each in ledger.rows(by)] for by in groups},
-        "unpriced_models": ledger.unpriced_models(),
+        "unpriced_models": ledger.unpriced_models,
         "problems": found.problems,
     }
 
@@ -182,7 +182,7 @@ def _print(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
     output.print_line(f"Total: {total.calls:,} calls, {tokens}, {total.price}. Bars show {shows}.")
     if total.computed or total.usage.estimated:
         output.print_line("~ estimated, or computed from the prices of today's catalog.")
-    if unpriced := ledger.unpriced_models():
+    if unpriced := ledger.unpriced_models:
         names = ", ".join(map(output.escape_line, unpriced[:_MAX_NAMES]))
         more = f" and {len(unpriced) - _MAX_NAMES} more" if len(unpriced) > _MAX_NAMES else ""
         output.print_line(f"No price is known for {names}{more}: not in the cost.")
@@ -356,8 +356,9 @@ class Ledger:
         """Whether every call has a cost."""
         return bool(self.total.cost and not self.total.unpriced)
 
+    @property
     def unpriced_models(self) -> list[str]:
-        """Return the models without a known price."""
+        """The models without a known price."""
         return [model for model, each in self.rows("model") if each.unpriced]
 
 
