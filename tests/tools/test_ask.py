@@ -3,7 +3,7 @@
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.ask_user import NOBODY, ask_user
+from backstay.tools.ask_user import UNANSWERED, ask_user
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio
@@ -30,8 +30,8 @@ async def test_answers_are_told_as_they_were_given() -> None:
 async def test_without_an_answer_the_model_goes_on_with_its_best_assumption() -> None:
     empty: tuple[dict[str, object], ...] = ({}, {"Which store?": " "}, {"Which store?": []})
     for answers in empty:
-        assert await _ask(questions=[STORE], answers=answers) == ToolOutput(text=NOBODY, code="unanswered")
-    assert await _ask(questions=[STORE]) == ToolOutput(text=NOBODY, code="unanswered")
+        assert await _ask(questions=[STORE], answers=answers) == ToolOutput(text=UNANSWERED, code="unanswered")
+    assert await _ask(questions=[STORE]) == ToolOutput(text=UNANSWERED, code="unanswered")
     partly = await _ask(questions=[STORE, EXTRAS], answers={"Which store?": "SQLite"})
     assert partly.text.endswith("- Which extras?\n  (no answer: decide yourself)")
 

@@ -216,7 +216,7 @@ async def test_the_page_is_shown_when_no_reader_answers() -> None:
     async with Site({"/": page("Hello.")}) as site:
         output = await run(make_web_fetch(site.egress().client, nobody), site.url(), prompt="What?")
 
-        assert output.text == f"Nobody could read the page for you: Too busy.\n{shown(site.url(), 'text', 'Hello.')}"
+        assert output.text == f"The page could not be read for you: Too busy.\n{shown(site.url(), 'text', 'Hello.')}"
 
 
 # --- addresses -------------------------------------------------------------------------------------------------------------------

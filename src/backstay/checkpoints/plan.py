@@ -147,7 +147,7 @@ class RestorePlan(msgspec.Struct, frozen=True, array_like=True):
     """Everything that is to be done."""
 
     roots: tuple[bytes, ...]
-    words: str
+    label: str
     """The point, in words for the model and the person."""
     changes: tuple[FileChange, ...]
     problems: tuple[tuple[str, str], ...] = ()

@@ -66,7 +66,7 @@ async def plan_restore(
     states = await capture.present()
     if with_conversation and (problem := _explain_loss(records, states, point)):
         rest = f" `/rewind {point.number} files` puts back what can be."
-        raise UserError(f"The files cannot go back to {point.words}: {problem}.{point.alone}{rest}")
+        raise UserError(f"The files cannot go back to {point.label}: {problem}.{point.alone}{rest}")
     trees = await _first_trees(capture, records, [state.root for state in states], point)
     maker = _PlanMaker(capture, records, point, with_conversation, states, trees)
     return await anyio.to_thread.run_sync(maker.make)
@@ -105,10 +105,10 @@ async def _first_trees(
         try:
             tree = await anyio.to_thread.run_sync(unpack_tree, await capture.services.store.blob(first[1]))
         except (BlobMissing, LogDamaged) as exc:
-            raise UserError(f"The files cannot go back to {point.words}: {exc}") from exc
+            raise UserError(f"The files cannot go back to {point.label}: {exc}") from exc
         if tree.root != root:
             raise UserError(
-                f"The files cannot go back to {point.words}: what was kept is of {os.fsdecode(tree.root)!r}."
+                f"The files cannot go back to {point.label}: what was kept is of {os.fsdecode(tree.root)!r}."
             )
         trees[first[1]] = tree
     return trees
@@ -227,7 +227,7 @@ class _PlanMaker(Struct):
 
     def _ready(self, roots: tuple[bytes, ...]) -> Ready:
         report = RestoreReport(
-            point=self.point.words,
+            point=self.point.label,
             paths=tuple(change.want.path.decode("utf-8", "replace") for change in self.changes[:SHOWN]),
             problems=tuple(FileProblem(path=path, problem=why) for path, why in self.problems),
             changed_by_others=find_foreign_changes(self.records, self.versions),
@@ -239,7 +239,7 @@ class _PlanMaker(Struct):
         )
         if not self.changes:
             return Ready(report=report)
-        packed = pack(RestorePlan(roots, self.point.words, tuple(self.changes), tuple(self.problems)))
+        packed = pack(RestorePlan(roots, self.point.label, tuple(self.changes), tuple(self.problems)))
         plan = digest(packed)
         blobs = {**self.blobs, plan: packed}
         for state in self.states:

@@ -55,7 +55,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """The seq of the last event before it."""
     event: str
     """The id of that event; empty for the beginning."""
-    words: str
+    label: str
     """Its name for a person."""
     number: int | None = None
     """The turn after which it lies, 0 for the beginning: `/rewind` takes it. None for the moment before a restore."""
@@ -130,7 +130,7 @@ def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", und
     )
     purged = max((record.seq for record in records if isinstance(record.event, CheckpointsPurged)), default=0)
     if purged > point.after:
-        raise UserError(f"The files cannot go back to {point.words}: {PURGED}.{point.alone}")
+        raise UserError(f"The files cannot go back to {point.label}: {PURGED}.{point.alone}")
     return point
 
 
@@ -174,11 +174,13 @@ def _mark_doubtful(turns: dict[str, Checkpoint], number: int, problem: str) -> d
     return {id: each if each.why_not else replace(each, why_not=why) for id, each in turns.items()}
 
 
-def _prompt(said: InputReceived) -> str:
-    if said.display:
-        return said.display[:PROMPT]
+def _prompt(received: InputReceived) -> str:
+    if received.display:
+        return received.display[:PROMPT]
     words = (
-        part.text if isinstance(part, Text) else part.head for part in said.parts if isinstance(part, Text | TextRef)
+        part.text if isinstance(part, Text) else part.head
+        for part in received.parts
+        if isinstance(part, Text | TextRef)
     )
     return " ".join(" ".join(words).split())[:PROMPT]
 
@@ -187,7 +189,7 @@ def _end_of_turn(records: Sequence[Recorded], turn: str) -> Point:
     number = _number(records, turn)
     for record in records:
         if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
-            return Point(after=record.seq, event=record.id, words=f"the end of turn {number}", number=number)
+            return Point(after=record.seq, event=record.id, label=f"the end of turn {number}", number=number)
     raise UserError(f"Turn {turn!r} has no end yet. Say `before={turn!r}` for its start.")
 
 
@@ -196,7 +198,7 @@ def _start_of_turn(records: Sequence[Recorded], turn: str) -> Point:
     place = next(index for index, record in enumerate(records) if record.id == turn)
     event = records[place - 1].id if place else ""
     words = f"the start of turn {number}"
-    return Point(after=records[place].seq - 1, event=event, words=words, number=number - 1)
+    return Point(after=records[place].seq - 1, event=event, label=words, number=number - 1)
 
 
 def _before_restore(records: Sequence[Recorded], restore: str) -> Point:
@@ -209,7 +211,7 @@ def _before_restore(records: Sequence[Recorded], restore: str) -> Point:
             began = began if began >= 0 else _way_back(records, place)
             if latest or record.id == restore:
                 before = records[began - 1].id if began else ""
-                found = Point(after=records[began].seq - 1, event=before, words="before files were put back")
+                found = Point(after=records[began].seq - 1, event=before, label="before files were put back")
         elif isinstance(record.event, RestoreFinished):
             began = -1
     if found is not None:

@@ -190,7 +190,7 @@ class RestoreFiles(Performer[RestoreStarted]):
         problems = (*(FileProblem(path=path, problem=why) for path, why in plan.problems), *self._problems.values())
         finished = RestoreFinished(written=len(done) - removed, removed=removed, problems=_some(problems))
         text = describe_restore(plan, done, problems)
-        entry = {"restore": self._id, "point": plan.words, "written": finished.written, "removed": removed}
+        entry = {"restore": self._id, "point": plan.label, "written": finished.written, "removed": removed}
         return self._finish(
             finished,
             *seen,
@@ -205,7 +205,7 @@ def describe_restore(plan: RestorePlan, done: Sequence[FileChange], problems: Se
     names = [_plain(each.want.path.decode("utf-8", "replace")) for each in done[:NAMED]]
     more = f" and {len(done) - NAMED} more" if len(done) > NAMED else ""
     words = (
-        f"The person put the files back to {plan.words}: {pluralise(len(done) - len(removed), 'path')} written, "
+        f"The person put the files back to {plan.label}: {pluralise(len(done) - len(removed), 'path')} written, "
         f"{len(removed)} removed ({', '.join(names)}{more}). Read files again before you rely on what you knew of them."
     )
     if problems:

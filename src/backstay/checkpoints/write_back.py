@@ -230,15 +230,15 @@ def _sync(folder: int) -> None:
 def _reach(root: bytes, path: bytes, *, make: bool) -> Iterator[HeldName]:
     """Go to the folder of `path` by handles, through no link; with `make`, missing folders are made."""
     *folders, name = path[len(root) + 1 :].split(b"/")
-    with walk_to(root, folders, partial(_enter, making=make)) as folder:
+    with walk_to(root, folders, partial(_enter, make=make)) as folder:
         yield HeldName(folder, name)
 
 
-def _enter(folder: int, name: bytes, *, making: bool) -> int:
+def _enter(folder: int, name: bytes, *, make: bool) -> int:
     try:
         return enter(folder, name)
     except FileNotFoundError:
-        if not making:
+        if not make:
             raise
     _writable(folder, lambda: make_folder(folder, name))
     return enter(folder, name)

@@ -8,7 +8,7 @@ from msgspec import Meta
 from backstay.ports import ToolContext, ToolOutput
 from backstay.tools.define import tool
 
-NOBODY = "Nobody answered. Go on with the assumption that is most likely right, and say which one you made."
+UNANSWERED = "Nobody answered. Go on with the assumption that is most likely right, and say which one you made."
 
 
 class AnswerChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ async def ask_user(context: ToolContext, given: AskArguments) -> ToolOutput:
     cannot find out and what changes what you do."""
     answers = {each.question: _join_answer(given.answers.get(each.question, "")) for each in given.questions}
     if not any(answers.values()):
-        return ToolOutput(text=NOBODY, code="unanswered")
+        return ToolOutput(text=UNANSWERED, code="unanswered")
     lines = [f"- {question}\n  {answer or '(no answer: decide yourself)'}" for question, answer in answers.items()]
     return ToolOutput(text="\n".join(("The person answered:", *lines)))
 

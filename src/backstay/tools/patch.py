@@ -275,7 +275,7 @@ def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
     result: list[_Row] = []
     done = 0
     for hunk in hunks:
-        at = file.place(hunk, done)
+        at = file.locate(hunk, done)
         result += file.rows[done:at]
         result += file.apply(hunk, at)
         done = at + len(hunk.before)
@@ -304,7 +304,7 @@ class _PatchedFile(Struct, frozen=True):
     _compared: dict[Callable[[str], str], list[str]] = field(default_factory=dict)
     """The lines in the ways that they were compared so far."""
 
-    def place(self, hunk: Hunk, cursor: int) -> int:
+    def locate(self, hunk: Hunk, cursor: int) -> int:
         """Find the row where a hunk begins; not before `cursor`, where the hunk before it ended."""
         after = self._after_anchors(hunk, cursor)
         wanted = hunk.before

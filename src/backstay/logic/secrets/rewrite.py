@@ -117,7 +117,7 @@ def list_texts(content: bytes) -> str:
         entries, beside = plain.entries, (plain.root, *plain.left_out)
     else:
         entries = tuple(each for change in plain.changes for each in (change.want, change.now) if each is not None)
-        words = (plain.words, *(text for problem in plain.problems for text in problem))
+        words = (plain.label, *(text for problem in plain.problems for text in problem))
         beside = (*plain.roots, *(text.encode("utf-8", "surrogatepass") for text in words))
     names = (*beside, *(each.path for each in entries), *(each.target for each in entries if each.target))
     return _BETWEEN_NAMES.join(map(as_text, names))

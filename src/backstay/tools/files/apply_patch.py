@@ -119,9 +119,9 @@ async def apply_patch(
     """Change, add, rename and remove files with a patch. Every file is checked before any is written: all is done, or nothing."""
     try:
         sections, targets = _read(context, {"patch": patch, "input": input})
-        plan = _Plan(targets, {target.place: context.version_of(target.place) for target in targets.values()})
+        plan = _Plan(targets, {target.real_path: context.version_of(target.real_path) for target in targets.values()})
         await anyio.to_thread.run_sync(partial(_apply, sections, plan))
-        output = ToolOutput(text="\n".join(plan.words()))
+        output = ToolOutput(text="\n".join(plan.report()))
     except NotApplied as failed:
         output = failed.output
     except Refused as refused:
@@ -149,9 +149,9 @@ def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[PatchSec
 def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
     targets = plan.targets
     added = {
-        targets[section.move or section.path].place for section in sections if section.kind == "add" or section.move
+        targets[section.move or section.path].real_path for section in sections if section.kind == "add" or section.move
     }
-    by_place = {target.place: target for target in targets.values()}
+    by_place = {target.real_path: target for target in targets.values()}
     with ExitStack() as stack:
         for place in sorted(by_place):  # every call holds files in this order, so that no two wait for each other
             plan.files[place] = _hold(stack, by_place[place], make=place in added)
@@ -194,7 +194,7 @@ class _Plan(Struct):
             case "update":
                 self._update(section, file)
 
-    def words(self) -> Sequence[str]:
+    def report(self) -> Sequence[str]:
         """Return what was done, file by file."""
         return self._report
 
@@ -224,7 +224,7 @@ class _Plan(Struct):
             return
         line, lines = show_difference(before, after, max(self._room, 1))
         self._room -= lines.count("\n") + 1
-        known = self.seen[self.targets[section.path].place]
+        known = self.seen[self.targets[section.path].real_path]
         stale = f" {HAD_CHANGED}" if known and known != self._file(section.path).version else ""
         self._add(f"Updated {shown!r} at line {line}{moved}.{stale}\n{lines}")
 
@@ -241,7 +241,7 @@ class _Plan(Struct):
         self._present(section.path)
         self._refuse_link(section.path)
         file.held.refuse_read_only()
-        known = self.seen[self.targets[section.path].place]
+        known = self.seen[self.targets[section.path].real_path]
         if known and known != file.version:
             raise Refused(
                 "changed", f"{shown!r} has changed since you last saw it. Read it again. Nothing was changed."
@@ -266,11 +266,12 @@ class _Plan(Struct):
         target = self.targets[path]
         if os.path.islink(target.shown):
             raise Refused(
-                "is_link", f"{target.shown!r} is a link to {target.place!r}. Remove it with `rm`. Nothing was changed."
+                "is_link",
+                f"{target.shown!r} is a link to {target.real_path!r}. Remove it with `rm`. Nothing was changed.",
             )
 
     def _file(self, path: str) -> PlannedFile:
-        return self.files[self.targets[path].place]
+        return self.files[self.targets[path].real_path]
 
     def _display(self, path: str) -> str:
         return self.targets[path].shown

@@ -34,7 +34,7 @@ async def revise(context: ToolContext, file_path: str, rewrite: Rewrite) -> Tool
     """Change an existing file with `rewrite` and tell the session which version it has now."""
     try:
         target = find_target(context, file_path)
-        seen = context.version_of(target.place)
+        seen = context.version_of(target.real_path)
 
         def change(held: LockedFile) -> tuple[str, str]:
             changed = seen and held.version != seen
@@ -45,7 +45,7 @@ async def revise(context: ToolContext, file_path: str, rewrite: Rewrite) -> Tool
         text, version = await anyio.to_thread.run_sync(change_file, target, change)
     except Refused as refused:
         return refused.output
-    context.note(FileSeen(path=target.place, version=version))
+    context.note(FileSeen(path=target.real_path, version=version))
     return ToolOutput(text=text)
 
 

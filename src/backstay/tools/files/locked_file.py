@@ -47,7 +47,7 @@ _turns_guard: Final = threading.Lock()
 def turn(target: FileTarget) -> Iterator[None]:
     """Be the only thread of this process that writes `target`."""
     with _turns_guard:
-        mine = _turns.setdefault(target.place, _Turn())
+        mine = _turns.setdefault(target.real_path, _Turn())
     _wait(target, lambda: mine.lock.acquire(timeout=0.02))
     try:
         yield
@@ -55,16 +55,16 @@ def turn(target: FileTarget) -> Iterator[None]:
         mine.lock.release()
 
 
-def open_locked(place: OpenedPath) -> int | None:
+def open_locked(opened: OpenedPath) -> int | None:
     """Open the file at `place` for reading, locked against other processes; None when there is no file."""
     handles: list[int] = []
 
     def attempt() -> bool:
-        if place.facts() is None:
+        if opened.facts() is None:
             return True
-        handle = place.open()
+        handle = opened.open()
         try:
-            if take(handle) and _still(place, handle):
+            if take(handle) and _still(opened, handle):
                 handles.append(handle)
                 return True
         finally:
@@ -73,7 +73,7 @@ def open_locked(place: OpenedPath) -> int | None:
         return False
 
     try:
-        _wait(place.target, attempt)
+        _wait(opened.target, attempt)
     except FileNotFoundError:
         return None
     return handles[0] if handles else None
@@ -91,9 +91,9 @@ def take(handle: int) -> bool:
     return True
 
 
-def _still(place: OpenedPath, handle: int) -> bool:
+def _still(opened: OpenedPath, handle: int) -> bool:
     """Return whether the name still means the file behind `handle`."""
-    now = place.facts()
+    now = opened.facts()
     mine = os.fstat(handle)
     return now is not None and (now.st_dev, now.st_ino) == (mine.st_dev, mine.st_ino)
 
@@ -142,9 +142,9 @@ class FileAttributes(Struct, frozen=True):
 class LockedFile:
     """A file, or a free name, that is held."""
 
-    def __init__(self, place: OpenedPath) -> None:
-        self._place = place
-        self._handle = open_locked(place)
+    def __init__(self, opened: OpenedPath) -> None:
+        self._opened = opened
+        self._handle = open_locked(opened)
         self._removed: int | None = None
         self.facts = None if self._handle is None else os.fstat(self._handle)
         """The facts of the file; None when there is none."""
@@ -152,7 +152,7 @@ class LockedFile:
     @property
     def target(self) -> FileTarget:
         """Which file it is."""
-        return self._place.target
+        return self._opened.target
 
     @property
     def version(self) -> str:
@@ -201,7 +201,7 @@ class LockedFile:
         self.refuse_unwritable()
         temporary = f".backstay-{os.urandom(8).hex()}.tmp"
         model = self.attributes or like
-        folder = self._place.folder
+        folder = self._opened.folder
         handle = os.open(temporary, _NEW, 0o666 if model is None else 0o600, dir_fd=folder)
         try:
             take(handle)  # from its first moment under its name the new file is ours, until it is let go
@@ -218,7 +218,7 @@ class LockedFile:
         if self._handle is not None:
             os.close(self._handle)
         self._handle, self.facts = handle, os.fstat(handle)
-        self._place.sync()
+        self._opened.sync()
 
     def remove(self) -> FileAttributes:
         """Remove the file; what is given back serves to put it back, as long as it is held."""
@@ -226,9 +226,9 @@ class LockedFile:
         self._require_same()
         if attributes is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        os.unlink(self._place.name, dir_fd=self._place.folder)
+        os.unlink(self._opened.name, dir_fd=self._opened.folder)
         self._removed, self._handle, self.facts = self._handle, None, None
-        self._place.sync()
+        self._opened.sync()
         return attributes
 
     def close(self) -> None:
@@ -238,7 +238,7 @@ class LockedFile:
                 os.close(handle)
 
     def _name(self, temporary: str) -> None:
-        folder, name = self._place.folder, self._place.name
+        folder, name = self._opened.folder, self._opened.name
         if self.facts is None:
             try:
                 os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -254,23 +254,23 @@ class LockedFile:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def _require_same(self) -> None:
-        now = self._place.facts()
+        now = self._opened.facts()
         if _identity(now) != _identity(self.facts):
             raise ChangedMeanwhile(self.target)
 
     def _may_write(self) -> bool:
-        name, folder = self._place.name, self._place.folder
+        name, folder = self._opened.name, self._opened.folder
         try:
             allowed = os.access(name, os.W_OK, dir_fd=folder, effective_ids=True)
         except NotImplementedError:
             return True  # the attempt will tell
-        return allowed or self._place.facts() is None
+        return allowed or self._opened.facts() is None
 
 
 @contextmanager
 def hold(target: FileTarget, *, make: bool = False) -> Iterator[LockedFile]:
     """Hold the file `target`, or its free name; with `make`, in folders that are made if they are missing."""
-    with turn(target), reach(target, make=make) as place, closing(LockedFile(place)) as held:
+    with turn(target), reach(target, make=make) as opened, closing(LockedFile(opened)) as held:
         yield held
 
 

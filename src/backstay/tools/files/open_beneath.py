@@ -72,11 +72,11 @@ class OpenedPath(Struct, frozen=True):
 @contextmanager
 def reach(target: FileTarget, *, make: bool = False) -> Iterator[OpenedPath]:
     """Open the folder of `target`; with `make`, missing folders are made, and removed again when the block fails."""
-    parts = [part for part in target.place.split("/") if part]
+    parts = [part for part in target.real_path.split("/") if part]
     if not parts:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if "." in parts or ".." in parts:
-        raise Refused("bad_path", f"{target.place!r} is not where a path leads.")
+        raise Refused("bad_path", f"{target.real_path!r} is not where a path leads.")
     made: list[OpenedPath] = []
 
     def step(folder: int, part: str) -> int:
@@ -119,7 +119,7 @@ def _require_regular(target: FileTarget, facts: os.stat_result) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(facts.st_mode):
         raise Refused("not_regular", f"{target.shown!r} is a device, a pipe or a socket, not a regular file.")
-    if is_stream(target.place):
+    if is_stream(target.real_path):
         raise Refused(
             "not_regular",
             f"{target.shown!r} is a stream of the kernel, not a regular file: reading it can wait or change it.",

@@ -45,7 +45,7 @@ async def read_file(
         output = found.output or ToolOutput(text=await pdf_text(target.shown, found.pdf, pages))
     except Refused as refused:
         return refused.output
-    context.note(FileSeen(path=target.place, version=found.version))
+    context.note(FileSeen(path=target.real_path, version=found.version))
     return output
 
 

@@ -63,7 +63,7 @@ class FileTarget(Struct, frozen=True):
 
     shown: str
     """Its name in messages."""
-    place: str
+    real_path: str
     """Its path, every link followed."""
     judged: bool = False
     """Whether the call was allowed for this very place: then nothing on the way may be a link now."""

@@ -24,12 +24,12 @@ async def write_file(
     try:
         require_text("The content", content)
         target = find_target(context, file_path)
-        seen = context.version_of(target.place)
+        seen = context.version_of(target.real_path)
         work = partial(change_file, target, lambda held: (_write(held, seen, content), held.version), make=True)
         text, version = await anyio.to_thread.run_sync(work)
     except Refused as refused:
         return refused.output
-    context.note(FileSeen(path=target.place, version=version))
+    context.note(FileSeen(path=target.real_path, version=version))
     return ToolOutput(text=text)
 
 

@@ -86,7 +86,7 @@ class Spool:
         rest = memoryview(piece)
         while rest:
             room = self._half - (self._size if self._size < self._half else self._size % self._half)
-            written = os.pwrite(self._file.fileno(), rest[:room], self._place(self._size))
+            written = os.pwrite(self._file.fileno(), rest[:room], self._file_position(self._size))
             self._size += written
             rest = rest[written:]
 
@@ -99,13 +99,13 @@ class Spool:
         found = bytearray()
         while start < end:
             room = self._half - start % self._half
-            piece = os.pread(self._file.fileno(), min(room, end - start), self._place(start))
+            piece = os.pread(self._file.fileno(), min(room, end - start), self._file_position(start))
             if not piece:
                 break
             found += piece
             start += len(piece)
         return bytes(found)
 
-    def _place(self, position: int) -> int:
+    def _file_position(self, position: int) -> int:
         """Return where a position is in the file. The second half is a ring."""
         return position if position < self._half else self._half + position % self._half

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from backstay.logic.text import frame, one_line
 from backstay.ports import Tool, ToolOutput
 from backstay.tools.define import tool
-from backstay.tools.web.fetch import STRANGERS, WARNING
+from backstay.tools.web.fetch import WARNING, WEB_TAINTS
 from backstay.tools.web.ports import Clients, SearchEngine, SearchResult, Unfetched
 from backstay.vocab.errors import EgressRefused, UserError
 
@@ -28,7 +28,7 @@ PATIENCE_S: Final = 15.0
 def make_web_search(engine: SearchEngine, *, patience_s: float = PATIENCE_S) -> Tool:
     """Make the tool. Like `WebFetch` it counts as `pure`: to search twice is to read twice."""
 
-    @tool(name="WebSearch", effect="pure", touches="web", taints=STRANGERS)
+    @tool(name="WebSearch", effect="pure", touches="web", taints=WEB_TAINTS)
     async def web_search(
         query: Annotated[str, Meta(min_length=2, max_length=1000, description="What to search for.")],
         allowed_domains: Annotated[list[str] | None, "Only results of these domains and what is below them."] = None,
