@@ -13,11 +13,11 @@ from collections.abc import Callable
 from typing import Final
 
 from backstay.permissions.call_site import CallSite
-from backstay.permissions.shell.builtins import NAME, Names
 from backstay.permissions.shell.expand import Field
 from backstay.permissions.shell.simple_commands import Commands
 from backstay.permissions.shell.table import words
 from backstay.permissions.shell.tree import Seen
+from backstay.permissions.shell.words import NAME, Names
 from backstay.permissions.unasked.grammar import Outside, check_characters
 
 LONGEST: Final = 10_000

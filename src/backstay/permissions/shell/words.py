@@ -12,11 +12,12 @@ from typing import Final
 import msgspec
 
 from backstay.permissions.call_site import CallSite
-from backstay.permissions.shell.builtins import Names
 from backstay.permissions.shell.expand import Field
-from backstay.permissions.shell.table import text_of
+from backstay.permissions.shell.table import text_of, words
 from backstay.permissions.unasked.grammar import Outside, Reader
+from backstay.permissions.unasked.table import word_list
 
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_VALUES: Final = 50
 MOST_MARKS: Final = 2_000
 _FIRST_MARK: Final = 0xE000
@@ -63,6 +64,47 @@ class Held(msgspec.Struct, frozen=True):
     def value(self) -> str | None:
         """What it becomes for certain."""
         return self.fields[0].value if len(self.fields) == 1 and not self.fields[0].glob else None
+
+
+class Names:
+    """The names that a script sets, and those that must hold numbers."""
+
+    def __init__(self) -> None:
+        self.numbers, self.others = set(words("numbers", "plain")), set[str]()
+        self.calculated, self.arrays, self.functions = set[str](), set[str](), set[str]()
+        self.declared = set[str]()
+
+    def assign(self, name: str, *, number: bool) -> None:
+        """Note that a variable is set; refuse one of the shell's own."""
+        if is_special(name):
+            raise Outside(f"it sets {name}, which means something to the shell")
+        (self.numbers if number else self.others).add(name)
+
+    def calculate(self, name: str) -> None:
+        """Note that a variable stands where the shell evaluates what it holds."""
+        if not self.is_number(name):
+            raise Outside(f"{name} stands in arithmetic, and may hold more than a number")
+        self.calculated.add(name)
+
+    def is_number(self, name: str) -> bool:
+        """Return whether a variable can hold nothing but a number, as far as the text was read."""
+        return name in self.numbers and name not in self.others
+
+    def define(self, name: str) -> None:
+        """Note a function; refuse one that would change what a later word means."""
+        if name in word_list("words") or name in words("readers", "plain") or name in ("date", "nproc", "seq", "tr"):
+            raise Outside(f"it makes {name} mean something else")
+        self.functions.add(name)
+
+    def settle(self) -> None:
+        """Refuse the script when a name that stands in arithmetic is set to something else later."""
+        if wrong := (self.calculated & self.others) | (self.declared & self.arrays) | (self.calculated & self.arrays):
+            raise Outside(f"{min(wrong)} may hold what the shell evaluates")
+
+
+def is_special(name: str) -> bool:
+    """Return whether a variable means something to a shell, or to the loader of programs."""
+    return name in words("special", "plain") or name.startswith(tuple(words("special_families", "plain")))
 
 
 class Words(Reader):
