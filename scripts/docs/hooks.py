@@ -172,14 +172,14 @@ What hooks said is in the log, so a replay runs none.
 
 An address is asked without following redirects; one of this machine or a private network only from a person's own settings.
 All take `timeout` (seconds), `if`, `statusMessage`, `onFailure`. Usual times: 600 s, `prompt` 30, `agent` and functions 60;
-`UserPromptSubmit` 30; `SessionEnd` 1.5, at most 60. All hooks of a moment run at once; the same handler runs once, whoever wrote it.
+`UserPromptSubmit` 30; `SessionEnd` 1.5, at most 60. All hooks of a moment run at once; the same handler runs once, from whichever source.
 
 A program reads one JSON object on standard input, and need not. It runs in the session's folder with `CLAUDE_PROJECT_DIR` and
 `BACKSTAY_PROJECT_DIR` set and without the keys of model providers. When its time is over it is ended with everything that it started. A
-megabyte of each stream is kept; after 32 MB it is stopped. With `"async": true`, or when its first line is `{"async": true}`, nobody waits
-for it and it decides nothing; with `asyncRewake`, exit 2 tells the model what it wrote to standard error.
+megabyte of each stream is kept; after 32 MB it is stopped. With `"async": true`, or when its first line is `{"async": true}`, the session does not
+wait for it and it decides nothing; with `asyncRewake`, exit 2 tells the model what it wrote to standard error.
 
-Beside `hooks`: `disableAllHooks`, `allowedHttpHookUrls`, `httpHookAllowedEnvVars`, and for whoever manages the machine
+Beside `hooks`: `disableAllHooks`, `allowedHttpHookUrls`, `httpHookAllowedEnvVars`, and in managed settings
 `allowManagedHooksOnly`.
 
 ## Answers

@@ -52,7 +52,7 @@ All of them together: {total}.
 In every folder from the repository's root down to the working folder, the root's first. Outside of any repository: from just
 below the home folder on, or, elsewhere, in the working folder alone. A file that is reached twice, as a link, a copy beside it,
 or an import, is taken once. Of one file {file} are read, of a part that is made of files {part} are shown; when there is more,
-every file gets a fair share and says where it was cut. Characters that nobody sees are left out and reported, and so is every
+every file gets a fair share and says where it was cut. Invisible characters are left out and reported, and so is every
 file that was skipped. A branch that changes during a session changes nothing by itself.
 
 ## Folders that a session only goes to

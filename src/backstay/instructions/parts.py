@@ -52,7 +52,7 @@ KINDS: Final[tuple[PartKind, ...]] = (
         title="Project notes",
         limit=PART_LIMIT,
         sources="`CLAUDE.md`, `.claude/CLAUDE.md`, `.claude/rules/**/*.md`, `CLAUDE.local.md` of the same folders",
-        about="The project's notes. Rules with `paths` are named with their patterns, to be read by whoever works there.",
+        about="The project's notes. Rules with `paths` are named with their patterns, to be read when a file there is worked on.",
     ),
     PartKind(
         name="person",
@@ -101,7 +101,7 @@ KINDS: Final[tuple[PartKind, ...]] = (
         title="Permission mode",
         limit=KIB,
         sources="the session",
-        about="What runs without asking, so that nobody is asked in vain.",
+        about="What runs without a question, so that no call waits in vain.",
     ),
     PartKind(
         name="skills",
