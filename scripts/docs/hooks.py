@@ -176,8 +176,8 @@ All take `timeout` (seconds), `if`, `statusMessage`, `onFailure`. Usual times: 6
 
 A program reads one JSON object on standard input, and need not. It runs in the session's folder with `CLAUDE_PROJECT_DIR` and
 `BACKSTAY_PROJECT_DIR` set and without the keys of model providers. When its time is over it is ended with everything that it started. A
-megabyte of each stream is kept; after 32 MB it is stopped. With `"async": true`, or when its first line is `{"async": true}`, the session does not
-wait for it and it decides nothing; with `asyncRewake`, exit 2 tells the model what it wrote to standard error.
+megabyte of each stream is kept; after 32 MB it is stopped. With `"async": true`, or when its first line is `{"async": true}`,
+the session does not wait for it and it decides nothing; with `asyncRewake`, exit 2 tells the model what it wrote to standard error.
 
 Beside `hooks`: `disableAllHooks`, `allowedHttpHookUrls`, `httpHookAllowedEnvVars`, and in managed settings
 `allowManagedHooksOnly`.
