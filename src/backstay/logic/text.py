@@ -1,6 +1,6 @@
 """Texts of others on their way to a model or to a person: without hidden characters, on one line, cut, or in a frame.
 
-Hidden characters are of two classes. `HIDDEN` is for what a model is to read: a person who looked at the text saw none of it. `OBEYED` is
+Hidden characters are of two classes. `HIDDEN` is for what a model is to read: a person who reads the text sees none of it. `OBEYED` is
 for what a person is to read: a terminal obeys it, moves the cursor, changes colours or turns the direction of the text around it. Control
 characters and changes of direction are in both.
 
@@ -158,7 +158,7 @@ Mark = Literal[
     "task-context",
     "web_page",
 ]
-"""Every mark that the instructions tell a model to take as the edge of somebody else's words."""
+"""Every mark that the instructions tell a model to take as the edge of the words of others."""
 
 _NOTHING: Final = rf"[\s/{INVISIBLE}]*+"
 _MARKS: Final = re.compile(rf"<(?={_NOTHING}(?:{'|'.join(get_args(Mark))})\b)", re.IGNORECASE)

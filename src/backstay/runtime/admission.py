@@ -41,7 +41,7 @@ def admit(items: list[InboxItem], state: State, mask: Mask, *, opening: bool = F
 
     What `mask` knows is not in them.
 
-    While the `opening` is not written, what the dead process was at is still in the state, and nobody is at it.
+    While the `opening` is not written, what the dead process was doing is still in the state, and no performer runs.
     """
     received: dict[str, tuple[InputPart, ...]] = {}
     admitted: list[InboxItem] = []

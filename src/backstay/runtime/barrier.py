@@ -2,8 +2,8 @@
 
 It stands around performers, hooks, extensions and subscribers, whose code is not ours. What it catches is returned, and the caller must
 record it; nothing vanishes. A cancellation of ours passes through, and so does a keyboard interrupt. A `SystemExit` does not: a tool
-that wraps a program's `main` must not end ours. Nor does a cancellation that nobody here asked for: a tool that waits for a task which
-somebody else cancelled has failed, and must not take the session with it.
+that wraps a program's `main` must not end ours. Nor does a foreign cancellation: a tool that waits for a task which
+other code cancelled has failed, and must not take the session with it.
 """
 
 import asyncio

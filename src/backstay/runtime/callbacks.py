@@ -1,7 +1,7 @@
 """The callback style: `session.on("text_delta", print)`.
 
 Callbacks are called from one task, in order, behind the barrier: a slow or broken one delays or breaks nothing but the others. A slow
-one may miss pieces of text, and hears of every event. A broken one is recorded, once for each kind of error; no callback hears of that.
+one may miss pieces of text, and gets every event. A broken one is recorded, once for each kind of error; no callback is called with that.
 
     text_delta                    a piece of the model's text
     tool_start, tool_end          `ToolStart`, `ToolEnd`: one call, told apart by its id

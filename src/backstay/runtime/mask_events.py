@@ -1,6 +1,6 @@
 """Keep the keys that a session knows of out of its log: a mark is written in place of a key's value.
 
-It happens before an event is made of what arrived, so what is live is what is replayed, and the model is told the same.
+It happens before an event is made of what arrived, so live state equals replayed state, and the model is sent the same.
 """
 
 from collections.abc import Mapping, Sequence

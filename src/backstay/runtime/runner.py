@@ -154,7 +154,7 @@ class Runner:
     async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, wakes: bool = True) -> None:
         """Leave events for the next step and return when they are durable. Refuse them once the session is closed.
 
-        With `wakes` the opening is written too, and whatever is due after it begins.
+        With `wakes` the opening is written too, and what is due after it begins.
         """
         if self.closed:
             session = self.services.session

@@ -18,7 +18,7 @@ BackstayError
 │   ├── BlobMissing        a cited blob is gone or altered
 │   ├── SessionBusy        another process holds the session
 │   ├── LeaseLost          another process took the session over
-│   └── SeqConflict        somebody else appended first
+│   └── SeqConflict        another writer appended first
 ├── TurnError              what `run()` raises after the event is durable
 │   ├── TurnFailed
 │   ├── TurnInterrupted

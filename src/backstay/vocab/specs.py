@@ -16,7 +16,7 @@ Touches = Literal["reads", "edits", "runs", "web", "person", "notes", "host"]
 the session alone, or belongs to the program that opened the session."""
 
 Taint = Literal["untrusted", "private", "outside"]
-"""What must not meet in one session without a person: words of strangers, private data, a way out."""
+"""What must not meet in one session without a person: untrusted words, private data, a way out."""
 
 Mode = Literal["plan", "default", "acceptEdits", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = ("plan", "default", "acceptEdits", "dontAsk", "bypassPermissions")
@@ -43,7 +43,7 @@ class ToolSpec(_Spec, frozen=True, kw_only=True):
     child: bool = False
     """A call of it opens a child session instead of running a function."""
     asks: bool = False
-    """A call of it always needs a person, whatever the mode says, except `bypassPermissions`."""
+    """A call of it always needs a person, in every mode except `bypassPermissions`."""
     taints: tuple[Taint, ...] = ()
     """What every call of it brings along, as it declares."""
 

@@ -2,7 +2,7 @@
 
 Every record of a step is written in one commit. A result whose intent is no longer open changes nothing: it is noted, not folded.
 
-`decide` looks at `Progress` and a `Policy` and answers with the next events or with nothing; it never waits and never fails. `settle` asks
+`decide` takes `Progress` and a `Policy` and returns the next events or with nothing; it never waits and never fails. `settle` asks
 it until it has nothing more to write. It must have an answer for every prefix of every log, because a crash may leave any of them.
 """
 
@@ -257,8 +257,8 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
     pending = [gate(p.hooks, policy, "UserPromptSubmit", each) for each in inputs]
     if any(wait is not None for wait in pending):
         return [draft for wait in pending for draft in wait or ()]
-    heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in inputs}
-    blocked = {each: verdict for each, verdict in heard.items() if verdict is not None and verdict.blocked}
+    verdicts = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in inputs}
+    blocked = {each: verdict for each, verdict in verdicts.items() if verdict is not None and verdict.blocked}
     if not blocked:
         return (Draft(event=InputTaken(inputs=inputs), by="user", cause=turn.id),)
     dropped = Draft(event=InputDropped(inputs=tuple(blocked)), by="hook", cause=turn.id)
@@ -270,8 +270,8 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
 
 def _end_by_hook(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
     """End a turn that a hook stopped. Input that it was to begin with, or that the hook spoke of, is not tried again."""
-    heard = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in _takeable(p, turn)}
-    refused = tuple(each for each, said in heard.items() if turn.owes == "input" or (said and said.stops))
+    verdicts = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in _takeable(p, turn)}
+    refused = tuple(each for each, verdict in verdicts.items() if turn.owes == "input" or (verdict and verdict.stops))
     dropped = [Draft(event=InputDropped(inputs=refused), by="hook", cause=turn.id)] if refused else []
     return (*dropped, end_turn(turn, "interrupted", message=f"A hook stopped the turn: {p.hooks.stop}"))
 

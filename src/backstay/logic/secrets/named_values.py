@@ -1,6 +1,6 @@
 """Find secrets by the name that they are assigned to: `password=hunter2`, `"apiKey": "..."`, `Authorization: ...`, `DB_TOKEN=...`.
 
-The time is linear in the text, whatever it says, for four reasons:
+The time is linear in any text, for four reasons:
 
 - Signs (`=`, `:`, `%3d`) are looked for first, in the text read from its end, and then the name before each. A sign has few characters
   in which its name can stand, and a text has far fewer signs than letters.

@@ -1,12 +1,12 @@
 """Take secrets out of what is traced, exported or shown to others: by the name they stand under, by how they look, by their exact value.
 
-Events on their way out, traces, exports and error texts use the same `Redactor`. What a model is told is never altered here.
+Events on their way out, traces, exports and error texts use the same `Redactor`. What a model is sent is never altered here.
 
 A text that arrives in pieces, such as the deltas of a model, goes through a `StreamRedactor`, which also finds the secret that pieces
 share. It holds back what may be a part of a secret until more of the text, or its end, has shown what it is. Three rules say what is held.
 No secret but a private key goes over the end of a line. In a line that names no secret, none has a blank in it, so its last word is held if
 one may have begun there; a line that does name one is held until it ends. A private key is held from its first line to its last. The time
-is linear in the text, however small the pieces are: what is held is looked at again only when it has grown by half.
+is linear in the text, however small the pieces are: what is held is read again only when it has grown by half.
 """
 
 import functools

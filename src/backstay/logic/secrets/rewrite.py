@@ -1,6 +1,6 @@
 """Change the words of events and blobs: the one way in which a log, or an event before it is written, loses a secret. Pure.
 
-A blob is named by its hash, so other words in it give it another name, and whatever cites it has to cite the new one. What a file held
+A blob is named by its hash, so other words in it give it another name, and what cites it has to cite the new one. What a file held
 (`FileKept`, and the trees and plans that list contents) is never given other words: a restore would put them into the file. Such a
 content is given up instead, and is "not kept" from then on; so is a listing with a secret in the name of a file or the target of a link.
 Opaque state of a provider that would change is given up too: it is signed.

@@ -3,7 +3,7 @@
 A shape's pattern is only tried on a text that holds every letter of what the shape begins with, which costs next to nothing. Table and
 patterns are read when the first text asks for them: a program starts without them.
 
-The second half judges a value that its name says to be secret: a literal is told from code that gets it, from a placeholder, from an
+The second half judges a value that its name says to be secret: a literal is distinguished from code that gets it, from a placeholder, from an
 ordinary word and from a sentence.
 """
 
@@ -68,7 +68,7 @@ class Shapes(NamedTuple):
     tokens: Mapping[str, tuple[Shape, ...]]
     """Nothing but letters, digits and a few signs."""
     places: Mapping[str, tuple[Shape, ...]]
-    """Told by what stands before them. None has a blank in it."""
+    """Recognised by what stands before them. None has a blank in it."""
     partial: frozenset[str]
     """What a token may begin with that is cut off in its beginning."""
     glued: tuple[str, ...]
@@ -91,7 +91,7 @@ class Beginnings(NamedTuple):
 
 
 def find_shapes(text: str) -> Iterator[SecretMatch]:
-    """Yield the secrets in `text` that are told by how they begin, or by the fixed text before them."""
+    """Yield the secrets in `text` that are recognised by how they begin, or by the fixed text before them."""
     shapes = _shapes()
     letters = frozenset(letter for letter in shapes.letters if letter in text)
     if len(text) > _SHORT or _LONG_RUN.search(text):
@@ -169,7 +169,7 @@ def contains(text: str, word: str) -> bool:
 
 
 def may_begin(word: str) -> bool:
-    """Return whether a secret that is told by its beginning may have begun in `word`, the unfinished end of a text."""
+    """Return whether a secret that is recognised by its beginning may have begun in `word`, the unfinished end of a text."""
     shapes = _shapes()
     for listed in (shapes.tokens, shapes.places):
         if any(sign in word and any(shape.begins in word for shape in some) for sign, some in listed.items()):

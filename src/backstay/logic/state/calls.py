@@ -1,6 +1,6 @@
 """The tool calls that have no result yet: a state machine for each. A part of `Progress`, folded on its own.
 
-A call moves only by events. `decide` (`logic/decide/call_gates.py`) looks at the phase of each call and writes the next event; performers,
+A call moves only by events. `decide` (`logic/decide/call_gates.py`) takes the phase of each call and writes the next event; performers,
 hooks and people answer with events of their own; `fold_calls` moves the call. A crash may fall between any two events, so every phase
 has an event that `decide` can write next, and what a dead process was at begins again at `new`.
 

@@ -87,7 +87,7 @@ def _keep_medium(medium: InlineMedia, blobs: dict[str, bytes]) -> MediaRef:
 def as_stored_event(event: Event) -> Event:
     """Return `event` as it will be read back: what is live and what is replayed are the same. Lone surrogates become question marks.
 
-    Raise `UserError` when it could not be read back: values are not looked at where they are made.
+    Raise `UserError` when it could not be read back: structs do not check their values when they are made.
     """
     try:
         return _read_back(event)

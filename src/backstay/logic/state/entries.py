@@ -1,6 +1,6 @@
 """The entries of the full history of a path: its messages, and between them the events that a person may want to look at.
 
-`EntryFold` makes them of the nodes of a path when somebody asks; they are never kept. A start, an end and a summary of a call belong
+`EntryFold` makes them of the nodes of a path on request; they are never stored. A start, an end and a summary of a call belong
 together by the id of the call, never by the name of its tool. Which files a call changed, line by line, and what a command gave back is
 worked out from the call's arguments, its result, and what is known of the files before it; nothing is stored beside the log.
 """

@@ -2,7 +2,7 @@
 
 *A fork* begins with the path of another session, copied up to a point where no call is open, into a log that starts at seq 1 and keeps the
 ids, so that everything cited stays cited. Open calls and queued input stay behind, and so do the paths that a rewind left. What became of
-memories until then comes along, on whatever path: a rewind takes none of it back. The original is not touched.
+memories until then comes along, on all paths: a rewind takes none of it back. The original is not touched.
 
 *An imported log* is closed, so that nothing in it counts for more than words: it may have been written by anybody, and at any time. What it
 says was said stays; what it lets happen does not: what people allowed in it is taken back, a mode looser than `default` and a wider scope

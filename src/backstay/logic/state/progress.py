@@ -193,7 +193,7 @@ _PARTS: Final[tuple[tuple[str, frozenset[type[Event]], Part], ...]] = (
     ("hooks", gates.FOLDS_ON, lambda p, r: gates.fold_hook_state(p.hooks, r, p.calls, p.ended)),
     ("calls", open_calls.FOLDS_ON, lambda p, r: open_calls.fold_calls(p.calls, r)),
 )
-"""The fields that are folds of their own, and the events that each hears."""
+"""The fields that are folds of their own, and the events that each folds on."""
 
 
 @cache

@@ -24,16 +24,16 @@ SETTINGS: Final = (Renamed, ModeChanged, ModelChanged, ScopeChanged, BudgetSet)
 class PendingOpen(Struct, frozen=True):
     """The events of an opening that are not in the log yet: `Opened`, what children spent meanwhile, and settings of this opening.
 
-    Opening a session again takes its lease and reads its log, and writes nothing: a session that is only looked at does not move to the
-    top of every list, and a full disk or a read-only store keeps nobody from reading. `prepare` in `session/open.py` decides on the
+    Opening a session again takes its lease and reads its log, and writes nothing: a session that is only read does not move to the
+    top of every list, and a full disk or a read-only store does not prevent reading. `prepare` in `session/open.py` decides on the
     events; the runner writes them.
 
     1. *When.* They go in front of the first step that goes on with the session: a prompt, an answer, `finish()`. A step that changes
        something and goes on with nothing (a new name, a note) is written without them, and they stay pending.
-    2. *Until then* the state is the one that the last process left: its turn, its calls and its compaction look open and nobody performs
+    2. *Until then* the state is the one that the last process left: its turn, its calls and its compaction look open and no performer runs
        them, or it looks closed. So the session does not count as running or compacting, `decide` is not asked, and admission takes posts
        behind `Closed` and lets another compaction begin. What changes the history of an open turn is refused as ever.
-    3. *Settings* of the opening count at once. Whoever asks for model, mode, scope, name or lifecycle gets the state with them on top:
+    3. *Settings* of the opening count at once. A caller that reads model, mode, scope, name or lifecycle gets the state with them on top:
        `progress_with`, `name_after`, `life_with`.
     4. *A setting that is changed meanwhile* is newer than the same setting of the opening, which is dropped: see `after`.
     5. `Opened` in the log ends it: everything pending was written in the same step.

@@ -1,6 +1,6 @@
 """When a model call fails: wait and ask again, ask the next model of the chain, or give up. By the kind of the error, never its words.
 
-Nothing is asked again once somebody may have seen the beginning of an answer. A model that was given up on is left alone for a while;
+No call is repeated once the beginning of its answer was shown. A model that failed for good is not asked for a while;
 that lasts as long as the session.
 """
 
