@@ -3,8 +3,8 @@
 The hash is keyed with a word that is made for one run and written nowhere. So two marks of one run tell whether they stood for the same
 secret, and values cannot be tried out, be they as few as the digits of a PIN: without the key a mark says nothing of what it replaced.
 
-A secret is often recognised by what stands beside it (`api_key: ...`), and then stands alone elsewhere, escaped, or cut in two by the border
-of two texts. So all texts are looked through first (`learn`): what is found and is no ordinary word (`told_values`) is from then on
+A secret is often recognised by what stands beside it (`api_key: ...`), and then stands alone elsewhere, escaped, or cut in two by the
+border of two texts. So all texts are looked through first (`learn`): what is found and is no ordinary word (`told_values`) is from then on
 looked for everywhere, so are the parts of what looks like nothing else (`KnownValues`).
 """
 

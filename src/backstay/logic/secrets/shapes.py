@@ -3,8 +3,8 @@
 A shape's pattern is only tried on a text that holds every letter of what the shape begins with, which costs next to nothing. Table and
 patterns are read when the first text asks for them: a program starts without them.
 
-The second half judges a value that its name says to be secret: a literal is distinguished from code that gets it, from a placeholder, from an
-ordinary word and from a sentence.
+The second half judges a value that its name says to be secret: a literal is distinguished from code that gets it, from a placeholder, from
+an ordinary word and from a sentence.
 """
 
 import binascii
