@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
-from backstay.sandbox.folders import program_folders
+from backstay.sandbox.folders import own_programs, program_folders
 from backstay.sandbox.resolve_paths import MATCHES, follow_links, match
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
@@ -429,6 +429,22 @@ def test_what_programs_of_the_project_load_is_not_written_unasked(world: World) 
         assert world.decide(command, mode="acceptEdits", running=own) == "ask", command
     for command in ("rm -rf node_modules/.cache", "rm -rf node_modules", "cp src/a.py packages/b.js"):
         assert world.decide(command, mode="acceptEdits", running=own) == "allow", command
+
+
+def test_programs_of_the_project_are_asked_about_where_edits_are_free(world: World) -> None:
+    world.add(".venv/bin/pip", ".venv/bin/ruff", "a/bin/ls")
+    path = f"{world.work}/.venv/bin:/usr/bin:{world.work}/a/bin"
+    own = own_programs([str(world.work)], path, str(world.work))
+    assert (own & {"pip", "ruff", "ls"}, own_programs([str(world.work)], "/usr/bin", "/")) == (
+        {"pip", "ruff"},
+        frozenset(),
+    )
+    for command in ("pip list", "time pip list", "ruff --version", "ls && pip --version"):
+        assert world.decide(command, mode="acceptEdits", own_programs=own) == "ask", command
+        assert world.decide(command, mode="default", own_programs=own) == "allow", command
+        assert world.decide(command, mode="acceptEdits") == "allow", command
+    assert world.decide("ls", mode="acceptEdits", own_programs=own) == "allow"
+    assert world.decide("touch src/sitecustomize/__init__.py", mode="acceptEdits") == "ask"
 
 
 def test_a_folder_that_only_looks_like_objects_of_git_is_searched(world: World) -> None:

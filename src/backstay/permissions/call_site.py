@@ -30,6 +30,8 @@ class CallSite(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute patterns and the paths that they match, links followed. One that is missing may match anything."""
     running: tuple[str, ...] = ()
     """Files and folders, absolute, that hooks, servers, git or a shell run here although no list has their names."""
+    own_programs: frozenset[str] = frozenset()
+    """Names of programs that a shell finds here before any other: they run or load what is written here."""
     described: bool = False
     """Whether there are no files but those of a description: nobody had to look for others."""
 

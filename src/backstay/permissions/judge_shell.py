@@ -191,12 +191,21 @@ def _by_deed(context: JudgeContext, command: Command, what: str, outside: str) -
         case "reads" if not context.call_site.trusted and _is_git(command):
             detail = "the configuration of a repository that is not trusted can make git run programs"
             return Finding(what, "ask", "trust", detail, "firm")
+        case "reads" if context.mode == "acceptEdits" and (own := _own_program(context, command)):
+            detail = f"{own!r} comes with the project, and may run what was written without a question"
+            return Finding(what, "ask", "mode", detail, "soft", command_offers(command))
         case "reads":
             return Finding(what, "allow", "mode", ONLY_READS)
         case "edits" if context.mode == "acceptEdits":
             return Finding(what, "allow", "mode", "the mode accepts edits")
         case _:
             return Finding(what, "ask", "mode", "it changes files", "soft", command_offers(command))
+
+
+def _own_program(context: JudgeContext, command: Command) -> str:
+    """Return the name of a program that a shell finds in the workspace, if the command runs one; else an empty text."""
+    names = (layer.words[0] or "" for layer in command.layers if layer.words)
+    return next((name for name in names if name in context.call_site.own_programs), "")
 
 
 def _ask_unproved(command: Command | None, what: str, outside: str) -> Finding:

@@ -72,6 +72,21 @@ def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...
     )
 
 
+def own_programs(roots: Sequence[str], path: str, cwd: str) -> frozenset[str]:
+    """Return the names of programs that a shell finds in one of `roots` before any other folder of `path`, the variable."""
+    found: dict[str, bool] = {}
+    folders = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]
+    inside = [
+        any(_is_below(each, top) for each in (folder, os.path.realpath(folder)) for top in roots) for folder in folders
+    ]
+    if not any(inside):
+        return frozenset()
+    for folder, here in zip(folders, inside, strict=True):
+        for entry in _entries(folder):
+            found.setdefault(entry.name, here)
+    return frozenset(name for name, here in found.items() if here)
+
+
 def outside(name: str, root: Path) -> str | None:
     """Find the program `name` outside of `root`, so that discovery in a workspace runs nothing of it."""
     real = os.path.realpath(root)

@@ -14,7 +14,7 @@ from backstay.permissions.paths import locate, within
 from backstay.permissions.sensitive_paths import find_protected
 from backstay.ports import Confinement, Tool
 from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
-from backstay.sandbox.folders import links_of, program_folders, project_root
+from backstay.sandbox.folders import links_of, own_programs, program_folders, project_root
 from backstay.sandbox.resolve_paths import follow_links, match
 from backstay.session.options import ResolvedOptions
 from backstay.system.machine import SYSTEM
@@ -31,8 +31,9 @@ def call_site_of(
     home = Path.home()
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
     found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
-    folders = program_folders(found, os.environ.get("PATH", ""), cwd)
-    call_site = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted)
+    path = os.environ.get("PATH", "")
+    folders, own = program_folders(found, path, cwd), own_programs(found, path, cwd)
+    call_site = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted, own_programs=own)
     linked = (
         os.path.realpath(path) for path in links_of((*found, cwd)) if find_protected(locate(path, call_site), call_site)
     )
