@@ -206,7 +206,7 @@ async def test_a_blob_that_is_gone_is_a_named_failure_of_the_turn_and_not_of_the
     async with shown(model, store=store, clock=clock, session_id="s") as session:
         await session.run((Text(text="what?"), PICTURE))
         turn = session.turns[0].turn
-    store._shelf.blobs.clear()
+    store._contents.blobs.clear()
     async with shown(model, store=store, clock=clock, resume="s") as session:
         with pytest.raises(TurnFailed, match=SHA):
             await session.run("and now?")

@@ -1,6 +1,8 @@
 """Upgrades: a store that 0.1.0 wrote is opened, read, gone on with; what a crash, a full disk or a second program on the way leaves."""
 
 import os
+import re
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -29,6 +31,7 @@ from backstay.vocab.errors import NeedsUpgrade, NoSession, StoreFull, StoreReadO
 from backstay.vocab.events import ToolFinished
 from backstay.vocab.messages import TextRef
 from tests.contracts.kit import scripted
+from tests.source_tree import SOURCE
 from tests.stores.old_store import connect_encrypted, contents, copy_of, take_back, unpack
 from tests.stores.sqlite_kit import (
     Open,
@@ -293,7 +296,26 @@ async def test_a_store_of_a_newer_schema_names_the_version_to_install(
     assert hint_upgrade(version if version == "9.8.7" else "") in str(refused.value)
 
 
-async def test_a_database_of_somebody_else_is_not_upgraded(open_at: Open, tmp_path: Path) -> None:
+def test_an_older_program_that_was_installed_from_a_wheel_says_which_version_to_install(tmp_path: Path) -> None:
+    shutil.copytree(SOURCE, tmp_path / "site" / "backstay", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "store.db"
+    path.touch(0o600)
+    prepare(path, new="sqlite-test", read_only=False, synchronous="full", connect=connect_stdlib)
+    tamper(path, f"PRAGMA user_version={SCHEMA + 1}")
+    tamper(path, "UPDATE store SET value = '0.4.0' WHERE key = 'written_by'")
+
+    ran = subprocess.run(
+        [sys.executable, "-c", _OPENS, path],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+    )
+
+    assert re.search(r"To write it, type: \S.* install .*'backstay>=0\.4\.0'$", ran.stdout.strip())
+
+
+async def test_a_database_of_another_program_is_not_upgraded(open_at: Open, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "theirs.db")) as theirs:
         theirs.execute("CREATE TABLE recipes (name)")
         theirs.execute("PRAGMA user_version=1")

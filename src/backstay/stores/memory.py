@@ -32,8 +32,10 @@ from backstay.wire.codec import decode_batch, encode_batch
 class MemoryStore:
     """Sessions in memory. An empty name opens a store of one's own, any other the one of that name in this process."""
 
-    def __init__(self, shelf: "_Shelf", clock: Clock, is_dead: Callable[[Owner], bool], *, read_only: bool) -> None:
-        self._shelf = shelf
+    def __init__(
+        self, contents: "_Contents", clock: Clock, is_dead: Callable[[Owner], bool], *, read_only: bool
+    ) -> None:
+        self._contents = contents
         self._clock = clock
         self._is_dead = is_dead
         self._read_only = read_only
@@ -49,31 +51,31 @@ class MemoryStore:
         create: bool = True,
     ) -> "MemoryStore":
         """Open the store called `name`, making it when it is missing and `create` says so."""
-        shelf = _SHARED.get(name) if name else None
-        if shelf is None:
+        contents = _SHARED.get(name) if name else None
+        if contents is None:
             if name and (read_only or not create):
                 raise StoreUnavailable(f"There is no memory store {name!r} in this process. Open it for writing first.")
-            shelf = _Shelf(identity=f"memory-{clock.nonce()}{clock.nonce()}", name=name)
+            contents = _Contents(identity=f"memory-{clock.nonce()}{clock.nonce()}", name=name)
             if name:
-                _SHARED[name] = shelf
-        return cls(shelf, clock, is_dead, read_only=read_only)
+                _SHARED[name] = contents
+        return cls(contents, clock, is_dead, read_only=read_only)
 
     @property
     def identity(self) -> str:
         """A name that stays with this store for ever."""
-        return self._shelf.identity
+        return self._contents.identity
 
     @property
     def url(self) -> str:
         """How to open this store again, in this process."""
-        return f"memory:{self._shelf.name}"
+        return f"memory:{self._contents.name}"
 
     async def append(
         self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
     ) -> None:
         """Keep `records` and `blobs`, or raise and change nothing."""
         self._check_writable()
-        log = self._shelf.logs.get(check_session_id(lease.session))
+        log = self._contents.logs.get(check_session_id(lease.session))
         if log is None or log.token != lease.token:
             raise LeaseLost(f"Session {lease.session!r} was taken over or deleted. Open it again to go on.")
         if log.meta.seq != expected_seq:
@@ -87,7 +89,7 @@ class MemoryStore:
         log.lines += encode_batch(lease.session, expected_seq, records)
         log.meta = project(log.meta, records)
         log.cited.update(blobs, *(find_cited_blobs(record.event) for record in records))
-        self._shelf.blobs.update(blobs)
+        self._contents.blobs.update(blobs)
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
         """Return the events after seq `after`. Raise `NoSession` when there is no such session."""
@@ -102,7 +104,7 @@ class MemoryStore:
         if living is not None:
             raise SessionBusy(owners.describe_holder(living))
         await self.heartbeat(owner, ttl_s)
-        log = self._shelf.logs.setdefault(session, _Log(meta=SessionMeta(id=session), token=self._shelf.floor))
+        log = self._contents.logs.setdefault(session, _Log(meta=SessionMeta(id=session), token=self._contents.floor))
         log.token += 1
         log.holder = Lease(session=session, token=log.token, owner=owner, since=self._clock.now())
         return log.holder
@@ -110,21 +112,21 @@ class MemoryStore:
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
         """Say that `owner` lives."""
         self._check_writable()
-        self._shelf.until[owner.id] = self._clock.now() + owners.check_terms(owner, ttl_s)
+        self._contents.until[owner.id] = self._clock.now() + owners.check_terms(owner, ttl_s)
 
     async def release(self, lease: Lease) -> None:
         """Give the right back; nothing happens when it is lost already."""
-        log = self._shelf.logs.get(check_session_id(lease.session))
+        log = self._contents.logs.get(check_session_id(lease.session))
         if log is not None and log.token == lease.token:
             log.holder = None
 
     async def holder(self, session: str) -> Lease | None:
         """Return who may write the session now, if a living owner does."""
-        log = self._shelf.logs.get(check_session_id(session))
+        log = self._contents.logs.get(check_session_id(session))
         if log is None or log.holder is None:
             return None
         owner = log.holder.owner
-        return None if self._is_dead(owner) or self._shelf.until[owner.id] <= self._clock.now() else log.holder
+        return None if self._is_dead(owner) or self._contents.until[owner.id] <= self._clock.now() else log.holder
 
     async def meta(self, session: str) -> SessionMeta:
         """Return the metadata of one session; `NoSession` when there is none."""
@@ -132,39 +134,39 @@ class MemoryStore:
 
     async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008  # frozen
         """Sessions, newest first."""
-        return select((log.meta for log in self._shelf.logs.values() if log.lines), query)
+        return select((log.meta for log in self._contents.logs.values() if log.lines), query)
 
     async def search(self, text: str, limit: int = 20) -> tuple[SearchHit, ...]:
         """Return where every word of `text` was said or shown, newest first."""
-        words, logs = words_of(text), self._shelf.logs.values()
+        words, logs = words_of(text), self._contents.logs.values()
         return newest((hit for log in logs for hit in find(log.meta, _slice_of(log.lines).records, words)), limit)
 
     async def delete(self, session: str) -> None:
         """Forget a session and the blobs only it cites. Nothing happens when it is missing."""
         self._check_writable()
-        log = self._shelf.logs.pop(check_session_id(session), None)
+        log = self._contents.logs.pop(check_session_id(session), None)
         if log is not None:
             # new sessions begin above the tokens of deleted ones, so that their last holders can write nowhere
-            self._shelf.floor = max(self._shelf.floor, log.token)
-            for sha256 in log.cited.difference(*(other.cited for other in self._shelf.logs.values())):
-                self._shelf.blobs.pop(sha256, None)
+            self._contents.floor = max(self._contents.floor, log.token)
+            for sha256 in log.cited.difference(*(other.cited for other in self._contents.logs.values())):
+                self._contents.blobs.pop(sha256, None)
 
     async def blob(self, sha256: str) -> bytes:
         """Return the bytes of a blob. Raise `BlobMissing`."""
         try:
-            return self._shelf.blobs[sha256]
+            return self._contents.blobs[sha256]
         except KeyError as exc:
             raise BlobMissing(f"The blob {sha256!r} is not in this store.") from exc
 
     async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
         """Return the newest cached fold state made by the code `digest`."""
-        log = self._shelf.logs.get(check_session_id(session))
+        log = self._contents.logs.get(check_session_id(session))
         kept = log.snapshot if log is not None else None
         return kept if kept is not None and kept.digest == digest else None
 
     async def keep_snapshot(self, session: str, snapshot: FoldSnapshot) -> None:
         """Cache a fold state, replacing the one before."""
-        log = self._shelf.logs.get(check_session_id(session))
+        log = self._contents.logs.get(check_session_id(session))
         if log is not None and not self._read_only:
             log.snapshot = snapshot
 
@@ -176,7 +178,7 @@ class MemoryStore:
         cited = {sha for record in found.records for sha in find_cited_blobs(record.event)}
         return (
             *wrong,
-            *(f"The blob {sha!r} is not in this store." for sha in sorted(cited - self._shelf.blobs.keys())),
+            *(f"The blob {sha!r} is not in this store." for sha in sorted(cited - self._contents.blobs.keys())),
         )
 
     async def repair(self, session: str) -> str:
@@ -188,7 +190,7 @@ class MemoryStore:
         """Let go; a store with a name stays."""
 
     def _log(self, session: str) -> "_Log":
-        log = self._shelf.logs.get(check_session_id(session))
+        log = self._contents.logs.get(check_session_id(session))
         if log is None or not log.lines:
             raise no_session(session)
         return log
@@ -207,7 +209,7 @@ class _Log(Struct, eq=False):
     snapshot: FoldSnapshot | None = None
 
 
-class _Shelf(Struct, eq=False):
+class _Contents(Struct, eq=False):
     identity: str
     name: str
     logs: dict[str, _Log] = field(default_factory=dict)
@@ -218,7 +220,7 @@ class _Shelf(Struct, eq=False):
     """The highest token of any deleted session."""
 
 
-_SHARED: Final[dict[str, _Shelf]] = {}
+_SHARED: Final[dict[str, _Contents]] = {}
 
 
 def _slice_of(lines: Sequence[bytes], after: int = 0) -> LogSlice:

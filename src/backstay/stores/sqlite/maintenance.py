@@ -242,17 +242,17 @@ class Rewrite:
                 db.execute("DELETE FROM blobs WHERE sha = ?", (key(sha),))
 
 
-def aside(db: Db, place: DatabaseFile, session: str) -> tuple[str, ...]:
+def aside(db: Db, database: DatabaseFile, session: str) -> tuple[str, ...]:
     """Return what repairs put aside of a session."""
-    found = [path.read_bytes() for path in aside_files(place.path, session)]
+    found = [path.read_bytes() for path in aside_files(database.path, session)]
     if _has_table(db):
         found += (bytes(line) for (line,) in db.execute("SELECT line FROM damaged WHERE session = ?", (session,)))
     return tuple(map(as_text, found))
 
 
-def change_aside(db: Db, place: DatabaseFile, session: str, change: Change) -> int:
+def change_aside(db: Db, database: DatabaseFile, session: str, change: Change) -> int:
     """Change what repairs put aside of a session, in files or in the table `damaged`."""
-    count = change_files(aside_files(place.path, session), change)
+    count = change_files(aside_files(database.path, session), change)
     if not _has_table(db):
         return count
     db.execute("PRAGMA secure_delete=ON")
@@ -281,13 +281,13 @@ def drop_strays(db: Db, files: BlobFiles) -> None:
             files.remove(sha)
 
 
-def write_anew(place: DatabaseFile) -> None:
+def write_anew(database: DatabaseFile) -> None:
     """Write the whole database again without free pages, empty the write-ahead log, and remove the copies that upgrades kept."""
     try:
-        remove_copies(place.path)
+        remove_copies(database.path)
     except OSError as exc:
-        raise explain_os(exc, place.path) from exc
-    db = place.open_to_write()
+        raise explain_os(exc, database.path) from exc
+    db = database.open_to_write()
     try:
         db.execute("PRAGMA secure_delete=ON")
         db.execute("VACUUM")
@@ -296,7 +296,7 @@ def write_anew(place: DatabaseFile) -> None:
         db.close()
     if blocked:
         raise StoreUnavailable(
-            f"{str(place.path)!r} is being read by somebody, so its write-ahead log keeps what was erased. Run it again."
+            f"{str(database.path)!r} is being read by somebody, so its write-ahead log keeps what was erased. Run it again."
         )
 
 

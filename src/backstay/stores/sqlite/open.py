@@ -66,8 +66,8 @@ def prepare(
     cipher = Cipher(lambda: fetch_key(key, path, create=bool(new) and not read_only)) if key else None
     connect = cipher.connect if cipher else connect
     check_fits(path, connect, cipher)
-    place = _open(path, connect, synchronous, new, read_only=read_only)
-    return replace(place, key=cipher.source) if cipher else place
+    database = _open(path, connect, synchronous, new, read_only=read_only)
+    return replace(database, key=cipher.source) if cipher else database
 
 
 def check_fits(path: Path, connect: Connect, cipher: Cipher | None) -> None:

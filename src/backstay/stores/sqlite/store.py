@@ -53,12 +53,12 @@ T = TypeVar("T")
 class SqliteStore:
     """Sessions in one SQLite file. Make one with `open`."""
 
-    def __init__(self, place: DatabaseFile, writer: Writer, clock: Clock, is_dead: IsDead) -> None:
-        self._place = place
+    def __init__(self, database: DatabaseFile, writer: Writer, clock: Clock, is_dead: IsDead) -> None:
+        self._database = database
         self._writer = writer
         self._clock = clock
         self._is_dead = is_dead
-        self._files = BlobFiles(place.path, encrypted=bool(place.key))
+        self._files = BlobFiles(database.path, encrypted=bool(database.key))
         self._doubtful: set[str] = set()
 
     @classmethod
@@ -85,22 +85,24 @@ class SqliteStore:
         ready = functools.partial(
             prepare, Path(path), new=new, read_only=read_only, synchronous=synchronous, connect=connect, key=key
         )
-        place = ready() if inline else await anyio.to_thread.run_sync(ready)
-        return cls(place, _writer(place, inline=inline), clock, is_dead)
+        database = ready() if inline else await anyio.to_thread.run_sync(ready)
+        return cls(database, _writer(database, inline=inline), clock, is_dead)
 
     @property
     def identity(self) -> str:
         """A name that stays with this store for ever, wherever its files are."""
-        return self._place.identity
+        return self._database.identity
 
     @property
     def url(self) -> str:
         """How to open this store again. Where the key is may stand there, the key never."""
-        place = self._place
-        options = [f"key={place.key}"] if place.key else []
-        options += [] if place.synchronous == "full" else [f"synchronous={place.synchronous}"]
+        database = self._database
+        options = [f"key={database.key}"] if database.key else []
+        options += [] if database.synchronous == "full" else [f"synchronous={database.synchronous}"]
         # another kind, so that no code that knows `sqlite:` puts plain text beside the file
-        return f"{'sqlcipher' if place.key else 'sqlite'}://{place.path}{'?' if options else ''}{'&'.join(options)}"
+        return (
+            f"{'sqlcipher' if database.key else 'sqlite'}://{database.path}{'?' if options else ''}{'&'.join(options)}"
+        )
 
     async def append(
         self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
@@ -167,7 +169,7 @@ class SqliteStore:
 
     async def search(self, text: str, limit: int = 20) -> tuple[SearchHit, ...]:
         """Return where a word beginning with each word of `text` was said or shown, newest first."""
-        more = self._place.refusal is None and await self._read(sqlite_search.behind)
+        more = self._database.refusal is None and await self._read(sqlite_search.behind)
         while more:
             more = await self._write(sqlite_search.index_some)
         return await self._read(sqlite_search.find, text, limit)
@@ -175,7 +177,7 @@ class SqliteStore:
     async def delete(self, session: str) -> None:
         """Forget a session and the blobs only it cites. Nothing happens when it is missing."""
         check_session_id(session)
-        num = await self._write(lambda db: maintenance.bury(db, session, self._place.aside))
+        num = await self._write(lambda db: maintenance.bury(db, session, self._database.aside))
         while num is not None and await self._read(maintenance.is_buried, num):
             await self._write(lambda db: maintenance.sweep(db, self._files))
 
@@ -193,7 +195,7 @@ class SqliteStore:
         Nothing happens where nothing may be written.
         """
         check_session_id(session)
-        if self._place.refusal is None:
+        if self._database.refusal is None:
             await self._writer.write(WriteJob(lambda db: log.put_snapshot(db, session, snapshot)), later=True)
 
     async def verify(self, session: str) -> tuple[str, ...]:
@@ -206,7 +208,7 @@ class SqliteStore:
     async def repair(self, session: str) -> str:
         """Make a damaged log writable again: keep its readable prefix, put the damaged lines aside, say where."""
         check_session_id(session)
-        return await self._write(lambda db: maintenance.repair(db, session, self._place.aside))
+        return await self._write(lambda db: maintenance.repair(db, session, self._database.aside))
 
     async def rewrite(self, lease: Lease, past: ChangedPast) -> None:
         """Put `past` in the place of what a session's log says."""
@@ -217,12 +219,12 @@ class SqliteStore:
 
     async def aside(self, session: str) -> tuple[str, ...]:
         """Return what repairs put aside of a session."""
-        return await self._read(maintenance.aside, self._place, check_session_id(session))
+        return await self._read(maintenance.aside, self._database, check_session_id(session))
 
     async def change_aside(self, session: str, change: Change) -> int:
         """Change what repairs put aside of a session; return how many pieces of it are different now."""
         check_session_id(session)
-        return await self._write(lambda db: maintenance.change_aside(db, self._place, session, change))
+        return await self._write(lambda db: maintenance.change_aside(db, self._database, session, change))
 
     async def is_clean(self) -> bool:
         """Return whether nothing is left of what was replaced."""
@@ -234,9 +236,9 @@ class SqliteStore:
             pass
         await self._write(lambda db: maintenance.drop_strays(db, self._files))
         try:
-            await self._writer.aside(lambda: patiently(functools.partial(maintenance.write_anew, self._place)))
+            await self._writer.aside(lambda: patiently(functools.partial(maintenance.write_anew, self._database)))
         except DbError as exc:
-            raise explain(exc, str(self._place.path)) from exc
+            raise explain(exc, str(self._database.path)) from exc
         await self._write(maintenance.mark_clean)
 
     async def close(self) -> None:
@@ -251,21 +253,23 @@ class SqliteStore:
         return await self._writer.read(lambda db: look(db, *args))
 
     def _check_writable(self) -> None:
-        if self._place.refusal is not None:
-            raise self._place.refusal
+        if self._database.refusal is not None:
+            raise self._database.refusal
 
 
-def _writer(place: DatabaseFile, *, inline: bool) -> Writer:
-    path = str(place.path)
+def _writer(database: DatabaseFile, *, inline: bool) -> Writer:
+    path = str(database.path)
     if inline:
-        return InlineWriter(WriterConnection(place.open_to_read if place.refusal else place.open_to_write, path), path)
-    files = BlobFiles(place.path, encrypted=bool(place.key))
+        return InlineWriter(
+            WriterConnection(database.open_to_read if database.refusal else database.open_to_write, path), path
+        )
+    files = BlobFiles(database.path, encrypted=bool(database.key))
 
     def tidy(db: Db) -> bool:
         return maintenance.sweep(db, files) or sqlite_search.index_some(db)
 
-    scribe = WriterConnection(place.open_to_write, path) if place.refusal is None else None
-    return ThreadWriter(scribe, Readers(place.open_to_read), path, tidy)
+    connection = WriterConnection(database.open_to_write, path) if database.refusal is None else None
+    return ThreadWriter(connection, Readers(database.open_to_read), path, tidy)
 
 
 if TYPE_CHECKING:

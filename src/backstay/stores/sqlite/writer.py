@@ -210,21 +210,21 @@ class WriterConnection:
 class InlineWriter:
     """Does everything in place, one thing at a time."""
 
-    def __init__(self, scribe: WriterConnection, path: str) -> None:
-        self._scribe = scribe
+    def __init__(self, connection: WriterConnection, path: str) -> None:
+        self._connection = connection
         self._path = path
 
     async def write(self, job: WriteJob[T], *, later: bool = False) -> T:
         """Do a job and return when it is durable."""
         await anyio.lowlevel.checkpoint()
-        self._scribe.write([job])
+        self._connection.write([job])
         return job.answer()
 
     async def read(self, query: Callable[[Db], T]) -> T:
         """Call `query` with the only connection."""
         await anyio.lowlevel.checkpoint()
         try:
-            return self._scribe.read(query)
+            return self._connection.read(query)
         except DbError as exc:
             raise explain(exc, self._path) from exc
 
@@ -235,16 +235,16 @@ class InlineWriter:
 
     async def close(self) -> None:
         """Close the files."""
-        self._scribe.close()
+        self._connection.close()
 
 
 class ThreadWriter:
     """Writes in a thread of its own, everything that waits in one commit; reads in worker threads."""
 
     def __init__(
-        self, scribe: WriterConnection | None, readers: Readers, path: str, tidy: Callable[[Db], bool]
+        self, connection: WriterConnection | None, readers: Readers, path: str, tidy: Callable[[Db], bool]
     ) -> None:
-        self._scribe = scribe
+        self._connection = connection
         self._readers = readers
         self._path = path
         self._tidy = tidy
@@ -260,7 +260,7 @@ class ThreadWriter:
         done = anyio.Event()
         job.wake = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, done.set)
         with self._ready:
-            if self._closed or self._scribe is None:
+            if self._closed or self._connection is None:
                 raise StoreUnavailable(f"The store {self._path!r} is closed. Open it again.")
             (self._later if later else self._waiting).append(job)
             self._ready.notify()
@@ -293,8 +293,8 @@ class ThreadWriter:
         if thread is not None:
             thread.join()
         self._readers.close()
-        if self._scribe is not None:
-            self._scribe.close()  # last: the last connection empties the write-ahead log
+        if self._connection is not None:
+            self._connection.close()  # last: the last connection empties the write-ahead log
 
     def _start_thread(self) -> None:
         if self._thread is None:
@@ -326,20 +326,20 @@ class ThreadWriter:
             return [self._later.popleft()] if self._later else []
 
     def _write(self, batch: list[AnyJob]) -> None:
-        assert self._scribe is not None  # write() refuses jobs without one
-        self._scribe.write(batch)
+        assert self._connection is not None  # write() refuses jobs without one
+        self._connection.write(batch)
         while batch:
             _wake(batch.pop(0))
 
     def _tidy_up(self) -> bool:
         """Do what upkeep there is; return whether all of it is done."""
-        assert self._scribe is not None  # as in _write
+        assert self._connection is not None  # as in _write
         more = True
         while more and not (self._waiting or self._later or self._closed):
             job = WriteJob(self._tidy)
-            self._scribe.write([job])
+            self._connection.write([job])
             more = job.error is None and job.answer()
-        return not (self._waiting or self._later) and self._scribe.checkpoint()
+        return not (self._waiting or self._later) and self._connection.checkpoint()
 
     def _retire(self) -> bool:
         with self._ready:

@@ -124,9 +124,9 @@ class FileTrace:
         self._redactor = redactor
         self._half = max_bytes // 2
         self._now = now or _wall_clock
-        self._places: dict[str, _FilePlace] = {}
-        self._queue: deque[tuple[_FilePlace, Line | TraceLine, int]] = deque()
-        self._holding: set[_FilePlace] = set()
+        self._traces: dict[str, _OpenTrace] = {}
+        self._queue: deque[tuple[_OpenTrace, Line | TraceLine, int]] = deque()
+        self._holding: set[_OpenTrace] = set()
         self._queued, self._taken = 0, 0
         self._lost = 0
         self._problem = ""
@@ -149,32 +149,32 @@ class FileTrace:
 
     def position(self, session: str, after: int, token: int) -> None:
         """Say where the log of `session` is; lines from now on are numbered from there."""
-        place = self._place(session)
-        place.move(after, token)
-        if place.scrubber.holds:
+        trace = self._trace_of(session)
+        trace.move(after, token)
+        if trace.scrubber.holds:
             self._wake()
 
     def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
         """Buffer one line; never waits, and never raises for what the content or the disk is."""
-        place = self._place(session)
-        traced = place.line(kind, self._now(), content)
+        trace = self._trace_of(session)
+        traced = trace.line(kind, self._now(), content)
         entry: Line | TraceLine = traced
         if kind == REQUEST:  # long, and little of it is new: that is found out later, by the flusher
             size = _size(content)
-            place.streams.end()
+            trace.streams.end()
         else:
             written = encode(traced)
             size = len(written) + 1
             try:
-                entry = line_of(written, traced.after, kind, traced.data, place.streams)
+                entry = line_of(written, traced.after, kind, traced.data, trace.streams)
             except TypeError as exc:
-                return self._lose(place, 1, str(exc))
+                return self._lose(trace, 1, str(exc))
         waiting = self._queued - self._taken + size
         if self._closed or waiting > MOST_WAITING:
-            self._lose(place, 1, "the trace is closed" if self._closed else "the disk is too slow")
+            self._lose(trace, 1, "the trace is closed" if self._closed else "the disk is too slow")
             return
         self._queued += size
-        self._queue.append((place, entry, size))
+        self._queue.append((trace, entry, size))
         if not self._some.is_set():
             self._wake()
         if waiting >= BEHIND_BYTES and not self._enough.is_set():
@@ -189,12 +189,12 @@ class FileTrace:
         with anyio.move_on_after(5, shield=True):
             await anyio.to_thread.run_sync(self._stop, abandon_on_cancel=True)
 
-    def _place(self, session: str) -> "_FilePlace":
-        place = self._places.get(session)
-        if place is None:
+    def _trace_of(self, session: str) -> "_OpenTrace":
+        trace = self._traces.get(session)
+        if trace is None:
             file = TraceFile(trace_path(self._folder, session))
-            place = self._places.setdefault(session, _FilePlace(file, self._redactor))
-        return place
+            trace = self._traces.setdefault(session, _OpenTrace(file, self._redactor))
+        return trace
 
     def _wake(self) -> None:
         self._some.set()
@@ -235,45 +235,45 @@ class FileTrace:
     def _drain(self, *, final: bool = False) -> None:
         # One drain at a time, from taking the lines to writing them: so lines stay in order.
         with self._draining:
-            batches: dict[_FilePlace, list[Line]] = {place: [] for place in self._holding}
+            batches: dict[_OpenTrace, list[Line]] = {trace: [] for trace in self._holding}
             for _ in range(len(self._queue)):
-                place, entry, size = self._queue.popleft()
-                line = entry if isinstance(entry, Line) else place.pack_request(entry)
-                batches.setdefault(place, []).append(line)
+                trace, entry, size = self._queue.popleft()
+                line = entry if isinstance(entry, Line) else trace.pack_request(entry)
+                batches.setdefault(trace, []).append(line)
                 self._taken += size
-            for place, fresh in batches.items():
-                if lines := self._scrub(place, fresh, final=final):
-                    self._put(place, lines)
-            self._holding = {place for place in batches if place.scrubber.holds}
+            for trace, fresh in batches.items():
+                if lines := self._scrub(trace, fresh, final=final):
+                    self._put(trace, lines)
+            self._holding = {trace for trace in batches if trace.scrubber.holds}
 
-    def _scrub(self, place: "_FilePlace", fresh: list[Line], *, final: bool) -> list[bytes]:
+    def _scrub(self, trace: "_OpenTrace", fresh: list[Line], *, final: bool) -> list[bytes]:
         """Return the lines that may be written now. Lines that cannot be looked through are lost: they must end no thread."""
         try:
-            return place.scrubber.take(fresh, position=place.after, final=final)
+            return trace.scrubber.take(fresh, position=trace.after, final=final)
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
-            self._lose(place, len(fresh) + place.scrubber.drop(), f"{type(exc).__name__}: {exc}")
+            self._lose(trace, len(fresh) + trace.scrubber.drop(), f"{type(exc).__name__}: {exc}")
             return []
 
-    def _put(self, place: "_FilePlace", lines: list[bytes]) -> None:
-        at, marks, reported, swaps = self._now(), [], place.lost, place.file.swaps
-        if place.file.make_room(sum(map(len, lines)), self._half):
-            marks.append(encode(place.mark(CUT, at, {"max_bytes": self._half * 2})))
+    def _put(self, trace: "_OpenTrace", lines: list[bytes]) -> None:
+        at, marks, reported, swaps = self._now(), [], trace.lost, trace.file.swaps
+        if trace.file.make_room(sum(map(len, lines)), self._half):
+            marks.append(encode(trace.mark(CUT, at, {"max_bytes": self._half * 2})))
         if reported:
-            marks.append(encode(place.mark(LOST, at, {"lines": reported})))
+            marks.append(encode(trace.mark(LOST, at, {"lines": reported})))
         chunk = b"\n".join((*marks, *lines, b""))
-        written, problem = place.file.append(chunk)
+        written, problem = trace.file.append(chunk)
         kept = chunk.count(b"\n", 0, written)
         if kept >= len(marks):
             with self._losing:
-                place.lost -= reported
-        if problem is not None or place.file.swaps != swaps:
-            place.packer.forget()
+                trace.lost -= reported
+        if problem is not None or trace.file.swaps != swaps:
+            trace.packer.forget()
         if problem is not None:
-            self._lose(place, len(lines) - max(0, kept - len(marks)), str(problem))
+            self._lose(trace, len(lines) - max(0, kept - len(marks)), str(problem))
 
-    def _lose(self, place: "_FilePlace", lines: int, problem: str) -> None:
+    def _lose(self, trace: "_OpenTrace", lines: int, problem: str) -> None:
         with self._losing:
-            place.lost += lines
+            trace.lost += lines
             self._lost += lines
             self._problem = problem
 
@@ -283,17 +283,17 @@ class MemoryTrace:
 
     def __init__(self, now: Callable[[], int] | None = None) -> None:
         self._now = now or _wall_clock
-        self._places: dict[str, _TracePosition] = {}
+        self._traces: dict[str, _TracePosition] = {}
         self._lines: dict[str, list[TraceLine]] = {}
 
     def position(self, session: str, after: int, token: int) -> None:
         """Say where the log of `session` is."""
-        self._places.setdefault(session, _TracePosition()).move(after, token)
+        self._traces.setdefault(session, _TracePosition()).move(after, token)
 
     def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
         """Keep one line."""
-        place = self._places.setdefault(session, _TracePosition())
-        line = decoder.decode(encode(place.line(kind, self._now(), content)))
+        trace = self._traces.setdefault(session, _TracePosition())
+        line = decoder.decode(encode(trace.line(kind, self._now(), content)))
         clean = msgspec.convert(PLAIN.value(line.data), dict[str, object])
         self._lines.setdefault(session, []).append(msgspec.structs.replace(line, data=clean))
 
@@ -400,7 +400,7 @@ class _TracePosition:
         return TraceLine(after=after, token=token, n=0, at=at, kind=kind, data=content)
 
 
-class _FilePlace(_TracePosition):
+class _OpenTrace(_TracePosition):
     """And the file that it goes to."""
 
     def __init__(self, file: TraceFile, redactor: Redactor) -> None:
