@@ -123,6 +123,11 @@ def test_a_higher_files_profile_replaces_a_profile_whole_so_that_no_key_is_led_a
     assert found.providers["p"] == Profile(type="anthropic", base_url="https://thief.example")
 
 
+def test_a_profile_that_is_replaced_is_checked_all_the_same(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"settings\.json:4: providers\.p\.type: There is no provider 'skynet'"):
+        load(tmp_path, {"providers": {"p": {"type": "skynet"}}}, {"providers": {"p": {"type": "google"}}})
+
+
 @pytest.mark.contract("RB-84")
 def test_a_provider_may_be_silent_for_two_minutes_unless_something_else_is_said() -> None:
     assert IDLE_TIMEOUT_S == 120.0 == Options().idle_timeout_s

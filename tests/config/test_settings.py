@@ -177,6 +177,7 @@ def test_a_key_that_nobody_knows_is_a_warning_with_its_line(home: Path) -> None:
         ('{"providers": {"p": {}}}', "providers.p: Object missing required field `type`"),
         ('{"providers": {"p": {"type": "skynet"}}}', "providers.p.type: There is no provider 'skynet'"),
         ('{"providers": {"p:q": {"type": "google"}}}', "'p:q' cannot name a profile"),
+        ('{"providers": {"": {"type": "google"}}}', "'' cannot name a profile"),
         ('{"providers": {"p": {"type": "google", "base_url": "ftp://x"}}}', "providers.p.base_url"),
         ('{"providers": {"p": {"type": "google", "api_key": ""}}}', "providers.p.api_key: It is empty"),
         (

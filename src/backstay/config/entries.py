@@ -37,6 +37,7 @@ from backstay.vocab.rules import RuleSource
 ELSEWHERE: Final = "known elsewhere, not used here"
 UNKNOWN: Final = "not a setting that this version knows"
 UNTRUSTED: Final = "the workspace is not trusted"
+_OVERRIDDEN: Final = "overridden by "
 _FOREIGN: Final = "not read from another program's file"
 _MODES: Final = (f"{SECTION}.defaultMode", LEVEL)
 _MOST_UNKNOWN: Final = 20
@@ -84,6 +85,11 @@ class SettingsEntry(Struct, frozen=True, kw_only=True):
     def counts(self) -> bool:
         """True when it is used."""
         return not self.reason
+
+    @property
+    def is_overridden(self) -> bool:
+        """True when a higher file says something else instead."""
+        return self.reason.startswith(_OVERRIDDEN)
 
     @property
     def source(self) -> RuleSource:
@@ -306,7 +312,7 @@ class _Judge:
             elif not reason and entry.row is not None and entry.row.merge == "highest":
                 unit = entry.where[: entry.row.replace_depth or len(entry.where)]
                 above = self._taken.get(unit)
-                reason = f"overridden by {above.place}" if above is not None else ""
+                reason = f"{_OVERRIDDEN}{above.place}" if above is not None else ""
                 taken.setdefault(unit, entry)
             if reason == UNKNOWN:
                 unknown.append(entry)
@@ -353,7 +359,7 @@ class _Judge:
         if of_project and not trusted and looser(mode, self._own_mode):
             return f"{UNTRUSTED}, and it would loosen"
         above = self._found.mode_file
-        return f"overridden by {above.path}" if above is not None else ""
+        return f"{_OVERRIDDEN}{above.path}" if above is not None else ""
 
 
 def _is_spare_mode(entry: SettingsEntry, file: LayerFile) -> bool:

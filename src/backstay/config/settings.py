@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -117,7 +117,6 @@ def load_settings(given: str | Path | None = None, environment: Mapping[str, str
 def fold_settings(found: Judgement) -> Settings:
     """Return the settings that the entries that count come to. Raise `UserError` when the meaning of one is wrong."""
     values: dict[str, Any] = {}  # Any: JSON, checked by the table of keys
-    units: dict[str, dict[str, dict[tuple[str, ...], SettingsEntry]]] = {}
     places: dict[str, str] = {}
     for each in found.entries:
         if not each.counts or each.row is None:
@@ -125,9 +124,7 @@ def fold_settings(found: Judgement) -> Settings:
         first, last = each.where[0], each.where[-1]
         if first in _PLACED and each.text is not None:
             places[first] = each.text.place((first,))
-        if size := each.row.replace_depth:
-            name = each.where[1] if size > 1 else ""
-            units.setdefault(first, {}).setdefault(name, {})[each.where[size:]] = each
+        if each.row.replace_depth:
             continue
         inner = values if len(each.where) == 1 else values.setdefault(first, {})
         if each.row.merge == "highest":
@@ -135,20 +132,41 @@ def fold_settings(found: Judgement) -> Settings:
         elif each.raw not in inner.setdefault(last, []):
             inner[last].append(each.raw)
     warnings = list(found.warnings)
-    providers = {name: fold_profile(name, said, warnings) for name, said in units.get("providers", {}).items()}
-    legacy = ""
-    for said in units.get("provider", {}).values():
-        old = fold_profile("", said, warnings)
-        legacy = LEGACY if old.type in providers else old.type
-        providers[legacy] = old
+    models: dict[str, ModelOverride] = {}
+    profiles: dict[str, Profile] = {}
+    old: Profile | None = None
+    for (first, name, _), said in _group(found.entries).items():
+        counts = all(each.counts for each in said.values())
+        if first == "models":
+            override = _override(said)
+            models |= {name: override} if counts else {}
+        else:
+            profile = fold_profile(name if first == "providers" else None, said, warnings)
+            if counts and first == "provider":
+                old = profile
+            profiles |= {name: profile} if counts and first == "providers" else {}
+    legacy = "" if old is None else LEGACY if old.type in profiles else old.type
     return msgspec.structs.replace(
         msgspec.convert(values, Settings),
-        models={name: _override(said) for name, said in units.get("models", {}).items()},
-        providers=providers,
+        models=models,
+        providers=profiles if old is None else {**profiles, legacy: old},
         legacy=legacy,
         warnings=tuple(warnings),
         places=places,
     )
+
+
+def _group(
+    entries: Iterable[SettingsEntry],
+) -> dict[tuple[str, str, str], dict[tuple[str, ...], SettingsEntry]]:
+    """Return the profiles and models of each file, also those that a higher file replaces: they are checked all the same."""
+    found: dict[tuple[str, str, str], dict[tuple[str, ...], SettingsEntry]] = {}
+    for each in entries:
+        size = each.row.replace_depth if each.row is not None else 0
+        if size and (each.counts or each.is_overridden):
+            unit = (each.where[0], each.where[1] if size > 1 else "", each.file)
+            found.setdefault(unit, {})[each.where[size:]] = each
+    return found
 
 
 _PLACED: Final = ("currentProvider", "provider", "model")
@@ -168,19 +186,19 @@ def _microcents(price: SettingsEntry) -> int | None:
         raise price.error(str(exc)) from None
 
 
-def fold_profile(name: str, said: Mapping[tuple[str, ...], SettingsEntry], warnings: list[str]) -> Profile:
+def fold_profile(name: str | None, said: Mapping[tuple[str, ...], SettingsEntry], warnings: list[str]) -> Profile:
     """Return the profile that the entries of one file come to; an older one, under `provider`, has no name.
 
     Raise `UserError` with the place of what is wrong.
     """
     type_entry = said[("type",)]
-    if name and not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+    if name is not None and not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise type_entry.error(f"{name!r} cannot name a profile. Use letters, digits, '.', '_' and '-'.", 2)
     if type_entry.raw not in PROVIDERS:
         near = nearest(str(type_entry.raw), PROVIDERS)
         meant = f" Did you mean {near!r}?" if near else ""
         raise type_entry.error(f"There is no provider {type_entry.raw!r}. Use {', '.join(PROVIDERS)}.{meant}")
-    if not name:
+    if name is None:
         warnings.append(type_entry.warning(_OLD.format(type_entry.raw), 1))
     known: dict[str, object] = {where[0]: each.raw for where, each in said.items() if len(where) == 1}
     timeout = known.pop("timeout", None)
