@@ -49,7 +49,7 @@ _HEADINGS: Final = ("compact instructions", "compact instruction", "compaction i
 
 
 def compact_instructions(files: Iterable[TextFile]) -> str:
-    """What summaries are to keep, as the notes say it; empty when they say nothing."""
+    """Return what summaries are to keep, as the notes say it; empty when they say nothing."""
     found = [words for file in files for words in sections(file.text, _HEADINGS) if words]
     return clip_bytes("\n\n".join(dict.fromkeys(found)), LIMIT)
 

@@ -113,7 +113,7 @@ def _is_french(text: str) -> bool:
 
 
 def _is_german(digits: str) -> bool:
-    """The tax number: a check digit by ISO 7064."""
+    """Return whether the check digit of a tax number is right (ISO 7064)."""
     product = 10
     for each in digits[:10]:
         total = (int(each) + product) % 10 or 10
