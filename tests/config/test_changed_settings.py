@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.last_good import has_changed_since, no_looser
 from backstay.config.layers import Layered, read_layers
+from backstay.config.reload import has_changed_since, no_looser
 from backstay.config.trust.inventory import find_drift
 from backstay.config.trust.trust_store import TrustStore
 from backstay.session.apply_settings import read_and_apply

@@ -13,8 +13,8 @@ import pytest
 from backstay import open_session, open_store
 from backstay.cli.options import StoreLocation
 from backstay.cli.secrets import find_known_values
+from backstay.config.known_keys import collect_keys
 from backstay.config.layers import read_layers
-from backstay.config.secret import collect_keys
 from backstay.logic.secrets.redact import Redactor
 from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.vocab.env_keys import Keys

@@ -13,11 +13,11 @@ from msgspec import Struct
 from backstay.cli.options import StoreLocation
 from backstay.cli.output import redact_untrusted
 from backstay.cli.permissions import find_grants, grant_objects
+from backstay.config.known_keys import collect_keys
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import choose
-from backstay.config.secret import collect_keys
-from backstay.config.trust.own_programs import own_runs
+from backstay.config.trust.own_runs import own_runs
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.mcp.config.files import PluginServers, ServerInputs, ServersFound, read_servers
 from backstay.mcp.config.start import may_start, session_servers

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from backstay.cli import output
 from backstay.cli.options import StoreLocation, as_json, settings, trust, with_location
+from backstay.config.known_keys import collect_keys
 from backstay.config.layers import Layered, load_layers
 from backstay.config.person import require_person
-from backstay.config.secret import collect_keys
-from backstay.config.trust.own_programs import own_runs
+from backstay.config.trust.own_runs import own_runs
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.hooks.dispatch import judge_own_hooks
 from backstay.hooks.events import EVENTS

@@ -15,9 +15,9 @@ from backstay.providers.catalog import list_known_models
 from backstay.providers.local.model import FACTS, PREFIX, choose
 from backstay.providers.local.pins import list_pins as pins
 from backstay.providers.local.pins import megabytes
-from backstay.providers.registry import FORMATS, PROVIDERS, is_loopback, key_variable, parse_name
+from backstay.providers.registry import FORMATS, PROVIDERS, key_variable, parse_name
 from backstay.sandbox.folders import data_dir
-from backstay.system.machine import SystemClock
+from backstay.system.machine import SystemClock, is_loopback
 from backstay.testing.recorded_answers import decode_lines
 from backstay.vocab.errors import UserError
 from backstay.vocab.ids import provider_of

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from msgspec import Struct
@@ -16,9 +16,12 @@ from backstay.vocab.errors import UserError
 
 if TYPE_CHECKING:
     from backstay.ports import EventStore
+    from backstay.vocab.event import OnExceed
 
 F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
 
+ON_EXCEED: Final[dict[str, "OnExceed"]] = {"warn": "warn", "fail": "fail", "pause": "pause_for_approval"}
+"""The choices of `--on-exceed`, and their names in the log."""
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 settings = click.option(
@@ -124,3 +127,12 @@ def _remember(ctx: click.Context, option: click.Parameter, given: str | None) ->
     if given is not None:
         before = ctx.find_object(StoreLocation) or StoreLocation()
         ctx.obj = replace(before, **{option.name or "": given})
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether `text` has no bytes that could not be decoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -6,15 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from backstay.cli import output
-from backstay.cli.options import F, StoreLocation, accept_location
-
-if TYPE_CHECKING:
-    from backstay.vocab.event import OnExceed
+from backstay.cli.options import ON_EXCEED, F, StoreLocation, accept_location, is_unicode
 
 COMMANDS: Final[dict[str, str]] = dict(
     line.split(maxsplit=1)
@@ -78,15 +75,6 @@ def _check_encoding(arguments: Sequence[str]) -> None:
         if not is_unicode(each):
             shown = os.fsencode(each).decode("utf-8", "backslashreplace")
             raise click.UsageError(f"Argument {number}, '{shown}', is not UTF-8. Write it in UTF-8.")
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether `text` has no bytes that could not be decoded."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class _ReaderGone(Exception):
@@ -154,8 +142,6 @@ class LazyCommands(click.Group):
 
 MODES: Final = ("plan", "default", "acceptEdits", "dontAsk", "bypassPermissions")
 FORMATS: Final = ("text", "json", "stream-json", "events")
-ON_EXCEED: Final[dict[str, "OnExceed"]] = {"warn": "warn", "fail": "fail", "pause": "pause_for_approval"}
-"""The choices of `--on-exceed`, and their names in the log."""
 _LIST_FLAGS: Final = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
 _RULE: Final = re.compile(r"(?:[A-Z]\w*|mcp__[\w*-]+)(?:\(.*\))?", re.DOTALL)
 

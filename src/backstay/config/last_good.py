@@ -1,16 +1,15 @@
-"""Settings files that break, or change while a session is open, take back nothing that they denied.
+"""Keep what a settings file denied, so that one that breaks takes nothing back.
 
 Of each file a copy is kept of what it denied and which keys it named when it could last be read.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from backstay.config.json_document import JsonText
 from backstay.config.layer_file import LayerFile
@@ -19,13 +18,10 @@ from backstay.config.permissions_section import Permissions, looser
 from backstay.config.private_file import read_private, writable_name, write_private
 from backstay.config.secret import find_named_keys
 from backstay.hooks.events import EVENTS
-from backstay.system.files import has_changed, is_missing
+from backstay.system.files import is_missing
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
-
-if TYPE_CHECKING:
-    from backstay.config.layers import HookLayer, Layered
 
 DECIDING: Final = frozenset(event.name for event in EVENTS.values() if event.decides)
 """Hook events whose answer can stop something."""
@@ -135,59 +131,3 @@ def _permissions(kept: Kept, place: SettingsFile) -> Permissions:
         mode=kept.mode,
         no_bypass=kept.no_bypass,
     )
-
-
-def has_changed_since(layers: "Layered") -> bool:
-    """Return whether a file that `layers` were read from, or looked for, has changed. Costs one `stat` for each."""
-    return has_changed(layers.fingerprint)
-
-
-def no_looser(before: "Layered", now: "Layered") -> "Layered":
-    """Return `now` with everything that `before` denied, asked about and had guarded.
-
-    The model itself can change files between two turns: a file that it empties, or takes back with git, must not free it.
-    Hooks of a workspace that is trusted no longer stay with the survey they were trusted by, so that a change is seen before they run.
-    """
-    rules = tuple(rule for rule in before.rules if rule.decision != "allow" and rule not in now.rules)
-    hooks = tuple(_guards_lost(before, now))
-    trust = now.trust if now.trust.trusted else replace(now.trust, before=before.trust.vouched)
-    found = replace(
-        now,
-        rules=(*now.rules, *rules),
-        hooks=(*now.hooks, *hooks),
-        trust=trust,
-        bypass_forbidden=now.bypass_forbidden or before.bypass_forbidden,
-        warnings=(*now.warnings, *_describe_kept([*map(str, rules), *(f"hooks of {each.file}" for each in hooks)])),
-    )
-    if not _loses_managed_mode(before, now):
-        return found
-    return replace(found, mode=before.mode, mode_source="managed", mode_file=before.mode_file)
-
-
-def _guards_lost(before: "Layered", now: "Layered") -> "Iterator[HookLayer]":
-    """Yield the hooks that can stop something and are not among those of `now`."""
-    for layer in before.hooks:
-        known = [each.section for each in now.hooks if each.file == layer.file]
-        lost = {
-            event: said
-            for event, said in layer.section.items()
-            if event in DECIDING and not any(section.get(event) == said for section in known)
-        }
-        if lost:
-            yield replace(layer, section=lost)
-
-
-def _loses_managed_mode(before: "Layered", now: "Layered") -> bool:
-    """Return whether a managed mode would be looser, or gone."""
-    if before.mode_source != "managed" or before.mode is None:
-        return False
-    return now.mode_source != "managed" or now.mode is None or looser(now.mode, before.mode)
-
-
-def _describe_kept(kept: list[str]) -> Iterator[str]:
-    if kept:
-        words = f"{', '.join(kept[:_SOME])}{f' and {len(kept) - _SOME} more' if len(kept) > _SOME else ''}"
-        yield f"Settings have changed, and still hold in this session as they did: {words}. A new session is free of them."
-
-
-_SOME = 3

@@ -14,10 +14,11 @@ from backstay.logic.secrets.redact import Redactor
 from backstay.ports import Clock, Closable, Model, ModelReply, ModelRequest, Tap
 from backstay.providers.catalog import facts_of
 from backstay.providers.format import Encoder, Format, HttpRequest
-from backstay.providers.registry import PROVIDERS, find_model, is_loopback, load_format, parse_name
+from backstay.providers.registry import PROVIDERS, find_model, load_format, parse_name
 from backstay.providers.scripted import PLAYED
 from backstay.providers.wrapper import ModelAround
 from backstay.sandbox.folders import data_dir
+from backstay.system.machine import is_loopback
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.specs import ModelFacts

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from backstay.config.trust.inventory import WorkspaceInventory, find_drift
-from backstay.config.trust.own_programs import OwnRuns
+from backstay.config.trust.own_runs import OwnRuns
 from backstay.config.trust.run_files import command_text
 from backstay.hooks.gates import frame_hook_text
 from backstay.hooks.merge import HookAnswer, finish_unanswered, merge_answers

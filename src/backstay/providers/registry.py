@@ -8,7 +8,6 @@ variable of its own, `BACKSTAY_API_KEY_` and the host: `BACKSTAY_API_KEY_LLM_EXA
 
 import functools
 import importlib
-import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ import msgspec
 from backstay.ports import Clock, Model
 from backstay.providers.format import Format
 from backstay.providers.scripted import ScriptedModel, parse_scripted
+from backstay.system.machine import is_loopback
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.specs import ModelFacts
 
@@ -81,17 +81,6 @@ def check_address(address: str, whose: str) -> None:
             f"The address of {whose} may have a host, a port and a path, nothing else. A key does not belong there: "
             "addresses are written into logs."
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether `host` is this machine."""
-    host = host.lower().strip("[]")
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 FindFacts = Callable[[str], ModelFacts]

@@ -9,11 +9,11 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.config.last_good import no_looser
+from backstay.config.known_keys import collect_keys
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import Finder, choose
 from backstay.config.permissions_section import looser
-from backstay.config.secret import collect_keys
+from backstay.config.reload import no_looser
 from backstay.config.settings import IDLE_TIMEOUT_S, ChatSettings, Settings, load_settings
 from backstay.config.trust.trust_store import GrantStore
 from backstay.hooks.decorator import read_configured_hooks

@@ -18,7 +18,7 @@ from backstay.catalog import load, sessions
 from backstay.catalog.open_store import use_store
 from backstay.checkpoints.capture import FileCapture
 from backstay.config.settings import Settings
-from backstay.config.trust.own_programs import own_runs
+from backstay.config.trust.own_runs import own_runs
 from backstay.config.trust.trust_store import EVERYWHERE, GrantStore
 from backstay.hooks.decorator import register_hooks
 from backstay.hooks.dispatch import HookDispatcher

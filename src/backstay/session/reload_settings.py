@@ -6,7 +6,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.config.last_good import has_changed_since
+from backstay.config.reload import has_changed_since
 from backstay.hooks.spec import HookSpec
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks

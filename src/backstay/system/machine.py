@@ -1,6 +1,7 @@
 """What is known of the machine that this process runs on."""
 
 import functools
+import ipaddress
 import secrets
 import sys
 import time
@@ -44,3 +45,14 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         await anyio.sleep(seconds)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether `host` is this machine."""
+    host = host.lower().strip("[]")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

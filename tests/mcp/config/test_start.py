@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.trust.own_programs import own_runs
+from backstay.config.trust.own_runs import own_runs
 from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.mcp.config.start import JudgedPrograms, may_start
 from tests.config.world import World

@@ -12,12 +12,11 @@ from backstay.providers.registry import (
     ModelName,
     find_model,
     http_model,
-    is_loopback,
     key_variable,
     load_format,
     parse_name,
 )
-from backstay.system.machine import SystemClock
+from backstay.system.machine import SystemClock, is_loopback
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.specs import ModelFacts
 from tests.providers.http.server import FakeProvider, collect, says

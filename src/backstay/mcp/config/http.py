@@ -4,7 +4,6 @@ The guard uses one HTTP package and the official MCP client another, so requests
 """
 
 from collections.abc import AsyncIterator
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ import httpx2
 from backstay.mcp.dependencies import Noise
 from backstay.mcp.spec import ServerSpec
 from backstay.sandbox.egress import Egress, EgressLimits
+from backstay.system.machine import is_loopback
 from backstay.vocab.errors import BackstayError
 
 LARGEST_ANSWER: Final = 32 * 1024 * 1024
@@ -41,16 +41,9 @@ def egress_for(spec: ServerSpec) -> Egress:
     return Egress(
         allow_hosts=(host,),
         allow_ports=(port,),
-        allow_private=(named,) if spec.vouched or _is_here(host) else (),
+        allow_private=(named,) if spec.vouched or is_loopback(host) else (),
         limits=EgressLimits(headers_s=None, body_s=None, body_bytes=None),
     )
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 class _Carrier(httpx2.AsyncBaseTransport):

@@ -15,7 +15,7 @@ import anyio
 
 from backstay.config.private_file import Book
 from backstay.config.trust.inventory import find_drift
-from backstay.config.trust.own_programs import OwnRun, OwnRuns
+from backstay.config.trust.own_runs import OwnRun, OwnRuns
 from backstay.config.trust.run_files import command_text
 from backstay.mcp.catalog import Drift, drift, pins
 from backstay.mcp.dependencies import Dependencies, Noise, Programs

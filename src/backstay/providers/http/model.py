@@ -18,7 +18,7 @@ from backstay.providers.format import Encoder, Format, HttpRequest
 from backstay.providers.http.errors import CONNECT_S, name_server, problem_of, refuse_redirect
 from backstay.providers.http.response import HttpAnswer
 from backstay.providers.http.tap import Trail
-from backstay.providers.registry import is_loopback
+from backstay.system.machine import is_loopback
 from backstay.version import VERSION
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError

@@ -10,7 +10,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from backstay.commands.registry import CommandModule, Commands
-from backstay.config.trust.own_programs import own_runs
+from backstay.config.trust.own_runs import own_runs
 from backstay.hooks.settings import read_hooks
 from backstay.hooks.spec import HookSpec
 from backstay.logic.context_usage import estimate_text
