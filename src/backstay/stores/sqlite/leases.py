@@ -70,4 +70,6 @@ def release(db: Db, lease: Lease) -> None:
 
 
 def _forget_idle(db: Db, owner: str) -> None:
-    db.execute("DELETE FROM owners WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM sessions WHERE owner = ?1)", (owner,))
+    db.execute(
+        "DELETE FROM owners WHERE id = ? AND NOT EXISTS (SELECT 1 FROM sessions WHERE owner = owners.id)", (owner,)
+    )

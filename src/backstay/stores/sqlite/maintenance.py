@@ -165,8 +165,8 @@ def drop_uncited(db: Db, blobs: Iterable[str], files: BlobFiles) -> None:
 
 def _sweep_blobs(db: Db, num: int, files: BlobFiles) -> None:
     only_here = db.execute(
-        "SELECT sha FROM refs r WHERE session = ?1 "
-        "AND NOT EXISTS (SELECT 1 FROM refs o WHERE o.sha = r.sha AND o.session <> ?1)",
+        "SELECT sha FROM refs r WHERE session = ? "
+        "AND NOT EXISTS (SELECT 1 FROM refs o WHERE o.sha = r.sha AND o.session <> r.session)",
         (num,),
     )
     db.execute("DELETE FROM refs WHERE session = ?", (num,))
