@@ -1,5 +1,6 @@
 """`backstay log`: shown, followed from another process, replayed, checked and mended."""
 
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -158,3 +159,20 @@ def test_an_unmatched_call_makes_a_log_invalid(door: Door) -> None:
     assert ran.code == 1
     assert "which is not open" in ran.out
     assert "without a result" in ran.out
+
+
+def test_an_end_of_a_skill_that_did_not_begin_makes_a_log_invalid(door: Door) -> None:
+    skill = door.work / ".claude" / "skills" / "look" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: look\ndescription: Look.\ncontext: fork\n---\nLook at a.txt.\n", encoding="utf-8")
+    door.run("-p", "/look", "--model", door.script(ONE, TWO), "--session-id", "s1", "--trust")
+    with closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as db, db:
+        lines = db.execute("SELECT row, line FROM events").fetchall()
+        row, line = next((row, json.loads(line)) for row, line in lines if b"child_started" in bytes(line))
+        other = json.dumps({**line, "type": "mode_changed", "data": {"mode": "plan"}}).encode()
+        db.execute("UPDATE events SET line = ? WHERE row = ?", (other, row))
+
+    ran = door.run("log", "validate", "s1")
+
+    assert ran.code == 1
+    assert "of the skill 'look', which is not running" in ran.out

@@ -488,3 +488,20 @@ async def test_a_database_of_somebody_else_is_refused_and_not_touched(tmp_path: 
         with pytest.raises(StoreUnavailable, match="not a Backstay store"):
             await SqliteStore.open(path, clock=Clock(), read_only=read_only)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "CREATE VIEW endless AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT * FROM c",
+        "CREATE TRIGGER change AFTER INSERT ON events BEGIN DELETE FROM events; END",
+    ],
+)
+async def test_a_store_with_views_or_triggers_is_not_opened(open_at: Open, tmp_path: Path, foreign: str) -> None:
+    store = await open_at()
+    await begun(store)
+    await store.close()
+    tamper(tmp_path / "store.db", foreign)
+
+    with pytest.raises(StoreUnavailable, match="not a Backstay store"):
+        await open_at()

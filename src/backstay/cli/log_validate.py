@@ -88,8 +88,10 @@ class _Pairs:
         self._calls: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._turn: tuple[str, int] | None = None
-        self._other_notes: set[str] = set()
+        self._open_operations: set[str] = set()
         """Compactions and waits in progress."""
+        self._skill = ""
+        """The call of the skill that a person runs, while it runs."""
         self._forked = False
         """A fork copies the result of a compaction and not its start."""
 
@@ -100,11 +102,11 @@ class _Pairs:
             case Started():
                 self._forked = event.origin is not None
             case CompactionStarted() | WaitStarted():
-                self._other_notes.add(record.id)
+                self._open_operations.add(record.id)
             case Compacted() | CompactionFailed() | WaitEnded():
-                if record.cause not in self._other_notes and not self._forked:
+                if record.cause not in self._open_operations and not self._forked:
                     yield f"{_name(event)} at {seq} answers {record.cause!r}, which is not under way."
-                self._other_notes.discard(record.cause)
+                self._open_operations.discard(record.cause)
             case Opened():
                 self._asked.clear()  # what the process before had in flight is lost, and reported so
                 self._started.clear()

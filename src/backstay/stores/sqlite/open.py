@@ -12,7 +12,17 @@ from backstay.stores.disk_errors import FORBIDDEN, explain_os
 from backstay.stores.sqlite.cipher import Cipher, fetch_key, needs_key, wrong_key
 from backstay.stores.sqlite.connection import Access, Connect, Db, DbError, Synchronous, explain, open_writer, patiently
 from backstay.stores.sqlite.files import beside, check_local, is_held_by_other, lock, make_file
-from backstay.stores.sqlite.schema import SCHEMA, is_empty, newer, not_ours, read_version, schema_of, set_up, upgrade
+from backstay.stores.sqlite.schema import (
+    SCHEMA,
+    has_foreign_parts,
+    is_empty,
+    newer,
+    not_ours,
+    read_version,
+    schema_of,
+    set_up,
+    upgrade,
+)
 from backstay.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 _LOOKS: Final = 4
@@ -130,7 +140,7 @@ def _for_writing(path: Path, connect: Connect, synchronous: Synchronous, new: st
         found = schema_of(db)
         if found > SCHEMA:
             return _for_reading(path, connect, newer(str(path), found, read_version(db)))
-        if not found and not is_empty(db):
+        if (not found and not is_empty(db)) or has_foreign_parts(db):
             raise not_ours(str(path))
         if not found:
             set_up(db, new)
@@ -167,6 +177,8 @@ def _reading(path: Path, connect: Connect, access: Access, refusal: StoreError) 
     db = connect(str(path), access)
     try:
         found = schema_of(db)
+        if has_foreign_parts(db):
+            raise not_ours(str(path))
         return DatabaseFile(path=path, identity=_identity(db), connect=connect, reading=access, refusal=refusal)
     except DbError as exc:
         if exc.kind != sqlite3.SQLITE_ERROR:

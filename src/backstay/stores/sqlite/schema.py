@@ -183,6 +183,11 @@ def is_empty(db: Db) -> bool:
     return not db.execute("SELECT 1 FROM sqlite_master LIMIT 1")
 
 
+def has_foreign_parts(db: Db) -> bool:
+    """Return whether a database has views or triggers. A store has none: they could run for ever, or change what is written."""
+    return bool(db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger') LIMIT 1"))
+
+
 def not_ours(path: str) -> StoreUnavailable:
     """Return the error for a database of another program; nothing in it was touched."""
     return StoreUnavailable(f"{path!r} is a database, but not a Backstay store. Choose another path.")
