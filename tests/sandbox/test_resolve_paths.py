@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from backstay.permissions import Call, paths_to_resolve, spec_of
+from backstay.permissions.call_site import CallSite
 from backstay.sandbox import resolve_paths
 from backstay.sandbox.resolve_paths import MATCHES, NOWHERE, follow_links, match
 
@@ -161,3 +163,14 @@ def test_a_pattern_with_many_stars_is_matched_without_trying_all_ways(tmp_path: 
     began = time.process_time()
     match([f"{tmp_path}/{'a*' * 5}b"])
     assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize(
+    "command", ["find $'a\\0b' -name c | xargs cat", "cat a\0*", "grep -r x a\0b", "find a\0b -name c -exec cat {} +"]
+)
+def test_a_pattern_with_a_zero_byte_is_left_out(tmp_path: Path, command: str) -> None:
+    site = CallSite(cwd=str(tmp_path), home=str(tmp_path))
+    paths, globs = paths_to_resolve(Call(spec_of("Bash"), {"command": command}), site)
+
+    assert all("\0" not in each for each in match((*globs, f"{tmp_path}/a\0b/**")))
+    follow_links(paths)
