@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
+from backstay.permissions.unasked import trusting_programs
 from backstay.sandbox.folders import own_programs, program_folders
 from backstay.sandbox.resolve_paths import MATCHES, follow_links, match
+from backstay.session.workspace import imports_from
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
 
@@ -445,6 +447,23 @@ def test_programs_of_the_project_are_asked_about_where_edits_are_free(world: Wor
         assert world.decide(command, mode="acceptEdits") == "allow", command
     assert world.decide("ls", mode="acceptEdits", own_programs=own) == "allow"
     assert world.decide("touch src/sitecustomize/__init__.py", mode="acceptEdits") == "ask"
+
+
+def test_programs_that_load_modules_of_the_workspace_are_asked_about_where_edits_are_free(world: World) -> None:
+    world.add("src/a.py")
+    outer = world.work.parent / "outer"
+    (outer / "lib/python3.11/site-packages").mkdir(parents=True)
+    (outer / "bin").mkdir()
+    (outer / "bin/python3").touch(mode=0o755)
+    roots, cwd, path = [str(world.work)], str(world.work), f"{outer}/bin"
+    assert imports_from(roots, {"PATH": "/usr/bin", "PYTHONPATH": "src"}, cwd)
+    assert imports_from(roots, {"PATH": "/usr/bin", "NODE_OPTIONS": "--require ./src/a.py"}, cwd)
+    assert not imports_from(roots, {"PATH": path, "PYTHONPATH": "/usr/lib", "RUBYLIB": ""}, cwd)
+    (outer / "lib/python3.11/site-packages/__editable__.x.pth").write_text(f"{world.work}/src\n", encoding="utf-8")
+    assert imports_from(roots, {"PATH": path}, cwd)
+    for command in ("pip list", "pytest --version"):
+        assert world.decide(command, mode="acceptEdits", own_programs=trusting_programs()) == "ask", command
+    assert world.decide("ls -l && cat src/a.py", mode="acceptEdits", own_programs=trusting_programs()) == "allow"
 
 
 def test_a_folder_that_only_looks_like_objects_of_git_is_searched(world: World) -> None:

@@ -31,7 +31,7 @@ class CallSite(msgspec.Struct, frozen=True, kw_only=True):
     running: tuple[str, ...] = ()
     """Files and folders, absolute, that hooks, servers, git or a shell run here although no list has their names."""
     own_programs: frozenset[str] = frozenset()
-    """Names of programs that a shell finds here before any other: they run or load what is written here."""
+    """Names of programs that run or load what is written here: a shell finds them here, or variables lead them here."""
     described: bool = False
     """Whether there are no files but those of a description: nobody had to look for others."""
 

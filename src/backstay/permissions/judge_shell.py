@@ -192,7 +192,7 @@ def _by_deed(context: JudgeContext, command: Command, what: str, outside: str) -
             detail = "the configuration of a repository that is not trusted can make git run programs"
             return Finding(what, "ask", "trust", detail, "firm")
         case "reads" if context.mode == "acceptEdits" and (own := _own_program(context, command)):
-            detail = f"{own!r} comes with the project, and may run what was written without a question"
+            detail = f"{own!r} may load files of the project, which this mode lets be written without a question"
             return Finding(what, "ask", "mode", detail, "soft", command_offers(command))
         case "reads":
             return Finding(what, "allow", "mode", ONLY_READS)
@@ -203,7 +203,7 @@ def _by_deed(context: JudgeContext, command: Command, what: str, outside: str) -
 
 
 def _own_program(context: JudgeContext, command: Command) -> str:
-    """Return the name of a program that a shell finds in the workspace, if the command runs one; else an empty text."""
+    """Return the name of a program that may load files of the workspace, if the command runs one; else an empty text."""
     names = (layer.words[0] or "" for layer in command.layers if layer.words)
     return next((name for name in names if name in context.call_site.own_programs), "")
 

@@ -1,9 +1,14 @@
 """Where the calls of a session run: the folders they may work in, how their paths resolve, and the sandbox around programs."""
 
+import contextlib
 import os
+import re
+import shutil
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from threading import Lock
+from typing import Final
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -12,16 +17,24 @@ from backstay.permissions import Call, paths_to_resolve
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.paths import locate, within
 from backstay.permissions.sensitive_paths import find_protected
+from backstay.permissions.unasked import trusting_programs
 from backstay.ports import Confinement, Tool
 from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
 from backstay.sandbox.folders import links_of, own_programs, program_folders, project_root
 from backstay.sandbox.resolve_paths import follow_links, match
 from backstay.session.options import ResolvedOptions
+from backstay.system.files import read_regular
 from backstay.system.machine import SYSTEM
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.tools import CallFacts
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import FsScope
+
+_IMPORT_VARIABLES: Final = "PYTHONPATH PYTHONHOME PYTHONUSERBASE RUBYLIB RUBYOPT BUNDLE_GEMFILE GEM_PATH PERL5LIB PERL5OPT NODE_PATH NODE_OPTIONS LUA_PATH".split()
+"""Variables that say where programs look for what they load."""
+_BETWEEN: Final = re.compile(r"[:;=\s]")
+_MOST_FILES: Final = 200
+_LONGEST: Final = 65_536
 
 
 def call_site_of(
@@ -33,12 +46,26 @@ def call_site_of(
     found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
     path = os.environ.get("PATH", "")
     folders, own = program_folders(found, path, cwd), own_programs(found, path, cwd)
+    if imports_from(found, os.environ, cwd):
+        own |= trusting_programs() - {"git"}
     call_site = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted, own_programs=own)
     linked = (
         os.path.realpath(path) for path in links_of((*found, cwd)) if find_protected(locate(path, call_site), call_site)
     )
     inner = (each for each in linked if not any(within(root, (each,)) for root in found))
     return replace(call_site, running=tuple(dict.fromkeys((*running, *folders, *inner))))
+
+
+def imports_from(roots: Sequence[str], environment: Mapping[str, str], cwd: str) -> bool:
+    """Return whether programs from elsewhere load modules of the workspace: by a variable, or by a `.pth` file of their Python."""
+    values = [environment[name] for name in _IMPORT_VARIABLES if environment.get(name)]
+    words = [word or "." for each in values for word in _BETWEEN.split(each)]
+    python = shutil.which("python3", path=environment.get("PATH", "")) or ""
+    for file in islice(Path(python).parent.parent.glob("lib/python3*/site-packages/*.pth"), _MOST_FILES):
+        with contextlib.suppress(OSError):  # Python reads nothing of such a file either
+            words += filter(None, read_regular(file, _LONGEST)[0].decode("utf-8", "replace").splitlines())
+    places = (os.path.realpath(os.path.join(cwd, word)) for word in words if "\0" not in word)
+    return any(within(place, tuple(roots)) and os.path.exists(place) for place in places)
 
 
 def path_resolver(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePaths:

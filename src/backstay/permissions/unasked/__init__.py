@@ -10,7 +10,7 @@ from backstay.permissions.unasked.grammar import Outside, Redirect, Word
 from backstay.permissions.unasked.programs import Touch
 from backstay.permissions.unasked.proof import Place, Proof, Step, prove
 from backstay.permissions.unasked.scripts import is_awk_program, is_sed_script
-from backstay.permissions.unasked.table import operand_kinds
+from backstay.permissions.unasked.table import operand_kinds, trusting_programs
 
 __all__ = [
     "Outside",
@@ -24,4 +24,5 @@ __all__ = [
     "is_sed_script",
     "operand_kinds",
     "prove",
+    "trusting_programs",
 ]

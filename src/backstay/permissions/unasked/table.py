@@ -110,3 +110,13 @@ def operand_kinds(name: str) -> tuple[str, ...]:
     program = programs().get(name)
     row = program.rows[0] if program is not None and program.rows else None
     return tuple(row.operands.split()) if row is not None else ()
+
+
+@cache
+def trusting_programs() -> frozenset[str]:
+    """Return the programs that may load files of the workspace, even when they are asked for their version."""
+    return frozenset(
+        name
+        for name, program in programs().items()
+        if any(row.trusted for row in (*program.rows, *program.sub.values()))
+    )
