@@ -194,6 +194,34 @@ def test_an_untrusted_projects_mode_only_makes_stricter_and_no_project_asks_nobo
     assert bool(trusted.warnings) == (wanted == "bypassPermissions")
 
 
+@pytest.mark.parametrize("forbidding", ["managed", ".backstay/settings.json"])
+@pytest.mark.parametrize("wanted", MODES)
+def test_an_untrusted_projects_mode_is_measured_by_the_mode_that_holds_where_bypass_is_forbidden(
+    world: World, forbidding: str, wanted: Mode
+) -> None:
+    target = world.managed if forbidding == "managed" else world.project / forbidding
+    world.write(target, {"permissions": {"disableBypassPermissionsMode": "disable"}})
+    world.write(world.config, {"permissions": {"defaultMode": "bypassPermissions"}})
+    world.write(".claude/settings.json", {"permissions": {"defaultMode": wanted}})
+
+    found, trusted = world.read(), world.read(trust=True)
+
+    assert found.mode == (wanted if looser("default", wanted) else "default")
+    assert trusted.mode == ("default" if wanted == "bypassPermissions" else wanted)
+    assert (found.trust.state, bool(found.notice)) == (
+        ("untrusted", True) if wanted == "acceptEdits" else ("trusted", False)
+    )
+
+
+@pytest.mark.parametrize("said", MODES)
+@pytest.mark.parametrize("wanted", MODES)
+def test_the_mode_of_an_opening_goes_before_that_of_a_project(world: World, said: Mode, wanted: Mode) -> None:
+    world.write(".claude/settings.json", {"permissions": {"defaultMode": wanted}})
+
+    for trust in (True, False):
+        assert with_layers(Options(permission_mode=said), world.read(trust=trust)).permission_mode == said
+
+
 def test_rb_w21_where_nothing_is_said_nobody_is_left_unasked(world: World) -> None:
     for trust in (True, False, None):
         assert with_layers(Options(), world.read(trust=trust)).permission_mode in (None, "default")

@@ -1,6 +1,6 @@
 """One settings file, read for safety: what it permits, which hooks it has, and what it would change or run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -94,10 +94,16 @@ def read_layer(place: SettingsFile) -> LayerFile:
     )
 
 
-def own_mode(files: Iterable[LayerFile]) -> Mode:
-    """Return the mode that holds without the project's files."""
+def own_mode(files: Sequence[LayerFile]) -> Mode:
+    """Return the mode that holds without the modes of the project's files. Every file may forbid `bypassPermissions`."""
     own = (file.permissions.mode for file in files if not file.place.of_project)
-    return next((mode for mode in own if mode is not None), "default")
+    mode: Mode = next((mode for mode in own if mode is not None), "default")
+    return "default" if mode == "bypassPermissions" and forbids_bypass(files) else mode
+
+
+def forbids_bypass(files: Sequence[LayerFile]) -> str:
+    """Return the highest file that forbids `bypassPermissions`; empty when none does."""
+    return next((file.path for file in files if file.permissions.no_bypass), "")
 
 
 def _waits(name: str) -> bool:

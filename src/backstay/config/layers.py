@@ -17,7 +17,7 @@ from backstay.config.entries import Judgement, SettingsEntry, explain, judge, wh
 from backstay.config.former_name import former_keys, warn_former
 from backstay.config.key_table import find_key
 from backstay.config.last_good import LastGood
-from backstay.config.layer_file import HooksSection, LayerFile, own_mode, read_layer
+from backstay.config.layer_file import HooksSection, LayerFile, forbids_bypass, own_mode, read_layer
 from backstay.config.locations import MANAGED, ProjectPaths, SettingsFile, places
 from backstay.config.permissions_section import UnknownMode
 from backstay.config.settings import Settings, fold_settings
@@ -152,7 +152,7 @@ def read_layers(
     files = tuple(_read(wanted, LastGood(data), notes))
     own = tuple(file for file in files if not file.place.of_project)
     brought = tuple(file for file in files if file.place.of_project)
-    seen = survey(root, cwd, brought, own=own, home=paths.home, mode=own_mode(own), bare=bare)
+    seen = survey(root, cwd, brought, own=own, home=paths.home, mode=own_mode(files), bare=bare)
     judged = _trust(TrustStore(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += warn_of_odd_root(Path(seen.root), paths.home)
@@ -232,7 +232,7 @@ def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, paths: ProjectPat
     settings = fold_settings(found)
     mode_file = found.mode_file
     mode = None if mode_file is None else mode_file.permissions.mode
-    forbidden = next((file.path for file in files if file.permissions.no_bypass), "")
+    forbidden = forbids_bypass(files)
     if mode == "bypassPermissions" and forbidden:
         notes.append(f"{forbidden} forbids bypassPermissions, so the mode is default.")
         mode = "default"
