@@ -356,6 +356,19 @@ def test_too_much_to_look_at_cannot_be_trusted_for_good(world: World, files: int
             book.record(found, at=1)
 
 
+@pytest.mark.parametrize("path", [".git/hooks", ".husky"])
+def test_git_hooks_behind_more_files_than_are_looked_at_end_nothing(world: World, path: str) -> None:
+    """What comes after the last file that is counted is left out, and the workspace cannot be trusted."""
+    world.write(f"{path}/pre-commit", "#!/bin/sh\n", mode=0o755)
+    world.write(".git/config", f"[core]\n\thooksPath = {path}\n")
+    for number in range(6):
+        world.write(f".claude/skills/s{number}/SKILL.md", "xy")
+
+    found = survey(world.project, world.project, (), home=world.home, most_files=2)
+
+    assert found.problem == "there are too many files to look at"
+
+
 def test_scripts_are_found_from_the_working_folder_too(world: World) -> None:
     world.write(".claude/settings.json", {"hooks": world.hook("sh check.sh")})
     below = world.write("sub/check.sh", "1").parent

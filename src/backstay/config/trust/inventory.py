@@ -424,7 +424,7 @@ class _Collector(Contents):
     def _list(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as listing:
-                return sorted(islice(listing, self.files_left + 1), key=lambda entry: entry.name)
+                return sorted(islice(listing, max(0, self.files_left + 1)), key=lambda entry: entry.name)
         except OSError as exc:
             self.problem = self.problem or f"{str(folder)!r} cannot be looked into: {exc.strerror}"
             return []
@@ -472,7 +472,7 @@ class _Collector(Contents):
         """Yield the names and digests of the hooks in a folder: one that is added runs as well."""
         try:
             with os.scandir(folder) as listing:
-                entries = sorted(islice(listing, self.files_left + 1), key=lambda entry: entry.name)
+                entries = sorted(islice(listing, max(0, self.files_left + 1)), key=lambda entry: entry.name)
         except OSError as exc:
             yield f"cannot be looked into: {exc.strerror}"
             return
