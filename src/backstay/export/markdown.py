@@ -28,7 +28,8 @@ _LANGUAGE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,20}(?=\s|$)")
 _TICKS: Final = re.compile("`+")
 _SPECIAL: Final = re.compile(r"\\[!-/:-@\[-`{-~]|`+|<(?=[A-Za-z/!?])|!\[|\]:|\]\((?:([^\s()<>`\"'\\\[\]]*)\))?")
 """Markup: an escape, code, a tag, an image, a definition, a link (with its address, if that is a plain one)."""
-_IN_CELLS: Final = re.compile(r"<[A-Za-z/!?]|!\[")
+_IN_CELLS: Final = re.compile(r"<[A-Za-z/!?]|!\[|\]\(|\]:")
+"""Markup that would live where a cell ends the piece of code around it."""
 _SAFE: Final = re.compile(r"(?:https?:|mailto:[^&]*|[^:&]*)(?:[/?#].*)?", re.IGNORECASE)
 """Addresses that a link may lead to."""
 _PUNCTUATION: Final = re.compile(r"([\\`*_\[\]<>&~#])")
