@@ -141,6 +141,20 @@ def test_a_header_of_a_tar_cannot_fill_the_memory(tmp_path: Path) -> None:
     assert unpack(target, tmp_path / "out", SMALL) == 1
 
 
+@pytest.mark.parametrize("pax", [{"GNU.sparse.map": "a,b"}, {"GNU.sparse.size": "x", "GNU.sparse.map": "0,1"}])
+def test_a_tar_with_a_word_in_the_place_of_a_number_is_refused(tmp_path: Path, pax: dict[str, str]) -> None:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        member = info("x")
+        member.pax_headers, member.size = pax, 10
+        archive.addfile(member, io.BytesIO(b"1" * 10))
+    target = tmp_path / "a.tgz"
+    target.write_bytes(gzip.compress(content.getvalue()))
+
+    with pytest.raises(UserError, match=r"The archive 'a\.tgz' is broken"):
+        unpack(target, tmp_path / "out")
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04" + b"x" * 100, b"\x1f\x8b", b"\x1f\x8bxx", b"plain text"])
 def test_broken_archives_are_refused_and_never_crash(tmp_path: Path, content: bytes) -> None:
     archive = tmp_path / "a.zip"

@@ -33,7 +33,7 @@ _BROKEN: Final = (
     gzip.BadGzipFile,
     NotImplementedError,
     RuntimeError,
-    UnicodeDecodeError,
+    ValueError,  # also a text that is no number, or no UTF-8
 )
 """Errors that the readers of the standard library raise for invalid bytes."""
 
