@@ -56,6 +56,9 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "deny of numbers": lambda path: path.write_text('{"permissions": {"deny": [1]}}'),
     "deny no rule": lambda path: path.write_text('{"permissions": {"deny": ["Bash("]}}'),
     "ask no rule": lambda path: path.write_text('{"permissions": {"ask": ["!"]}}'),
+    "more rules than are read": lambda path: path.write_text(
+        json.dumps({"permissions": {"allow": ["Bash(a)"] * 3_000, "denny": ["Bash(a)"] * 2_001}})
+    ),
     "mode no word": lambda path: path.write_text('{"permissions": {"defaultMode": 3}}'),
     "hooks no object": lambda path: path.write_text('{"hooks": []}'),
     "deny twice": lambda path: path.write_text('{"permissions": {"deny": ["Bash"], "deny": []}}'),

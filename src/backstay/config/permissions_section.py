@@ -27,6 +27,8 @@ _LOOSENESS: Final[tuple[Mode, ...]] = ("plan", "dontAsk", "default", "acceptEdit
 _LONGEST: Final = 200
 _MOST_TOLD: Final = 20
 """Entries that are no rules that are told one by one."""
+MOST_RULES: Final = 5_000
+"""Rules that one file may have: a start reads each of them."""
 _EMPTY: Final = re.compile(r"[^()]*\(\s*\)")
 
 
@@ -72,6 +74,8 @@ def read_permissions(
     """
     said = reader.check(content.get(SECTION, {}), dict[str, object], (SECTION,))
     slips = slips_of(content)
+    lists: dict[tuple[str, ...], object] = {(SECTION, each): said.get(each) for each in DECISIONS}
+    _check_number(reader, lists | {slip.where: slip.value for slip in slips})
     rules: list[Rule] = []
     for decision in DECISIONS:
         if decision in said:
@@ -149,6 +153,16 @@ def read_level(reader: JsonReader, value: object) -> Mode | None:
     if known is None and (meant := _guess_word(reader, text, tuple(_LEVELS), (LEVEL,), "level")):
         known = _stricter(_LEVELS[meant])
     return known
+
+
+def _check_number(reader: JsonReader, lists: Mapping[tuple[str, ...], object]) -> None:
+    """Raise `UserError` when the lists at these keys have more than `MOST_RULES` entries together."""
+    number = 0
+    for where, texts in lists.items():
+        number += len(texts) if isinstance(texts, list) else 0
+        if number > MOST_RULES:
+            words = f"A file has at most {MOST_RULES:,} rules, and this one has more. Join some, or leave some out."
+            raise reader.text.wrong(where, words)
 
 
 def _rules(reader: JsonReader, decision: Decision, texts: Sequence[str], where: tuple[str, ...]) -> list[Rule]:
