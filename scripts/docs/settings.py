@@ -235,10 +235,10 @@ and where nothing says one, the provider whose key is in the environment, which 
 
 ## When a file is broken
 
-A file that cannot be read, is no JSON or no regular file, has more than 1 MiB, has a key of `permissions` or `hooks` twice, has more than
-5,000 rules, or has a denial that is no rule is broken. It never counts as missing. What it denied and asked for when it could last be
-read goes on holding, with its stricter mode, its hooks that decide and the servers it disabled, and a warning names the file and the
-line; the rest of it is left out. When nobody knows what it denied, nothing starts (exit code 1).
+A file that cannot be read, is no JSON or no regular file, has more than 1 MiB, 5,000 rules, or 2,000 keys in its upper two levels, has a
+key of `permissions` or `hooks` twice, or has a denial that is no rule is broken. It never counts as missing. What it denied and asked
+for when it could last be read goes on holding, with its stricter mode, its hooks that decide and the servers it disabled, and a warning
+names the file and the line; the rest of it is left out. When nobody knows what it denied, nothing starts (exit code 1).
 
 Any other wrong value stops the run with the file, the line and the key, in a file that counts; in another program's file it is left out
 with a warning. A key that this version does not know is a warning that names the nearest one it knows, and is left out, in a file of

@@ -59,6 +59,9 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "more rules than are read": lambda path: path.write_text(
         json.dumps({"permissions": {"allow": ["Bash(a)"] * 3_000, "denny": ["Bash(a)"] * 2_001}})
     ),
+    "more keys than are read": lambda path: path.write_text(
+        json.dumps({f"permission{each}": {"a": 1} for each in range(1_001)})
+    ),
     "mode no word": lambda path: path.write_text('{"permissions": {"defaultMode": 3}}'),
     "hooks no object": lambda path: path.write_text('{"hooks": []}'),
     "deny twice": lambda path: path.write_text('{"permissions": {"deny": ["Bash"], "deny": []}}'),

@@ -516,12 +516,15 @@ def is_elsewhere(where: Sequence[str]) -> bool:
 def nearly(word: str, known: Iterable[str]) -> str:
     """Return the known name that a misspelled one likely means, in any capitals; empty when none is near."""
     folded = {each.casefold(): each for each in known}
-    near = nearest(word.casefold(), folded) or nearest(word.casefold(), folded, cutoff=0.6)
+    near = nearest(word.casefold(), folded) or nearest(word.casefold(), folded, cutoff=_FAR)
     return folded.get(near, "")
 
 
+@lru_cache(maxsize=4096)
 def is_nearly_permissions(name: str) -> bool:
     """Return whether an unknown key is nearly spelled `permissions`."""
+    if not nearest(name.casefold(), ("permissions",), cutoff=_FAR):
+        return False  # most names end here, without the comparison with every other key
     known = names_below(())
     return name not in known and name not in KNOWN_ELSEWHERE and nearly(name, known) == "permissions"
 
@@ -554,6 +557,8 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
 
 
 _LONGEST: Final = 80
+_FAR: Final = 0.6
+"""How near two words must be at least for one to be taken for the other."""
 
 
 Schema = dict[str, Any]  # Any: JSON

@@ -29,6 +29,8 @@ _MOST_TOLD: Final = 20
 """Entries that are no rules that are told one by one."""
 MOST_RULES: Final = 5_000
 """Rules that one file may have: a start reads each of them."""
+MOST_KEYS: Final = 2_000
+"""Keys that one file may have in its upper two levels: each that is unknown is compared with those that are known."""
 _EMPTY: Final = re.compile(r"[^()]*\(\s*\)")
 
 
@@ -72,10 +74,11 @@ def read_permissions(
 
     Raise `UserError` when it is not certain what it denies, `UnknownMode` when its mode is none.
     """
+    _check_keys(reader, content)
     said = reader.check(content.get(SECTION, {}), dict[str, object], (SECTION,))
     slips = slips_of(content)
     lists: dict[tuple[str, ...], object] = {(SECTION, each): said.get(each) for each in DECISIONS}
-    _check_number(reader, lists | {slip.where: slip.value for slip in slips})
+    _check_rules(reader, lists | {slip.where: slip.value for slip in slips})
     rules: list[Rule] = []
     for decision in DECISIONS:
         if decision in said:
@@ -155,7 +158,13 @@ def read_level(reader: JsonReader, value: object) -> Mode | None:
     return known
 
 
-def _check_number(reader: JsonReader, lists: Mapping[tuple[str, ...], object]) -> None:
+def _check_keys(reader: JsonReader, content: Mapping[str, object]) -> None:
+    """Raise `UserError` when the upper two levels of a file have more than `MOST_KEYS` keys."""
+    if len(content) + sum(len(inner) for inner in content.values() if isinstance(inner, dict)) > MOST_KEYS:
+        raise UserError(f"{reader.text.place(())}: A file has at most {MOST_KEYS:,} keys, and this one has more.")
+
+
+def _check_rules(reader: JsonReader, lists: Mapping[tuple[str, ...], object]) -> None:
     """Raise `UserError` when the lists at these keys have more than `MOST_RULES` entries together."""
     number = 0
     for where, texts in lists.items():
