@@ -5,7 +5,6 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TypeGuard
 
 SOURCE = Path(__file__).parents[1] / "src" / "backstay"
 
@@ -62,17 +61,6 @@ def imports(module: Module) -> Iterator[Import]:
         yield from _imports_of(node, module)
 
 
-def imports_at_load(module: Module) -> Iterator[Import]:
-    """Find the imports that run when the module is loaded."""
-    todo: list[ast.AST] = [*module.tree.body]
-    while todo:
-        node = todo.pop()
-        yield from _imports_of(node, module)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        todo.extend(node.orelse if _is_type_checking(node) else ast.iter_child_nodes(node))
-
-
 def _imports_of(node: ast.AST, module: Module) -> Iterator[Import]:
     match node:
         case ast.Import(names=names):
@@ -90,7 +78,3 @@ def _absolute(source: str | None, level: int, package: str) -> str:
     above = package.split(".")
     parents = above[: len(above) - level + 1]
     return ".".join([*parents, source] if source else parents)
-
-
-def _is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.source_tree import SOURCE, Module, imports_at_load, parse_tree, read_tree
+from tests.source_tree import SOURCE, Module, imports, parse_tree, read_tree
 
 MAX_FILE_LINES = 700
 MAX_FUNCTION_LINES = 60
@@ -84,9 +84,9 @@ def loose_tasks(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def import_cycles(modules: Sequence[Module]) -> Iterator[str]:
-    """Find modules that reach themselves through the imports that run at load."""
+    """Find modules that reach themselves through imports, also those inside functions and for types."""
     known = {module.name for module in modules}
-    graph = {module.name: _loaded(module, known) for module in modules}
+    graph = {module.name: _imported(module, known) for module in modules}
     told: set[str] = set()
     for name in sorted(graph):
         path = _way_back(name, graph)
@@ -256,6 +256,8 @@ def test_a_good_file_passes(check: Check, path: str, source: str) -> None:
         {"a.py": "try:\n    import backstay.b\nexcept ImportError:\n    pass", "b.py": "from .a import x"},
         {"p/__init__.py": "from backstay.p.one import x", "p/one.py": "from backstay.p import y"},
         {"a.py": "class A:\n    import backstay.b", "b.py": "from backstay.a import A"},
+        {"a.py": "from backstay.b import x", "b.py": "def f():\n    import backstay.a"},
+        {"a.py": "from backstay.b import x", "b.py": "if TYPE_CHECKING:\n    from backstay.a import A"},
     ],
 )
 def test_a_cycle_is_found_once(sources: dict[str, str]) -> None:
@@ -265,8 +267,7 @@ def test_a_cycle_is_found_once(sources: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "sources",
     [
-        {"a.py": "from backstay.b import x", "b.py": "def f():\n    import backstay.a"},
-        {"a.py": "from backstay.b import x", "b.py": "if TYPE_CHECKING:\n    from backstay.a import A"},
+        {"a.py": "from backstay.b import x\nfrom backstay.c import y", "b.py": "from backstay.c import y", "c.py": ""},
         {"p/__init__.py": "from backstay.p.one import x", "p/one.py": "from backstay.p import two", "p/two.py": ""},
     ],
 )
@@ -316,9 +317,9 @@ def _last_name(node: ast.expr) -> str:
     return ast.unparse(node).rpartition(".")[2] if isinstance(node, ast.Name | ast.Attribute) else ""
 
 
-def _loaded(module: Module, known: set[str]) -> set[str]:
-    """The modules of the tree that an import loads: the named submodule, else the package that defines the name."""
-    targets = (found.target if found.target in known else found.base for found in imports_at_load(module))
+def _imported(module: Module, known: set[str]) -> set[str]:
+    """The modules of the tree that a module imports: the named submodule, else the package that defines the name."""
+    targets = (found.target if found.target in known else found.base for found in imports(module))
     return {target for target in targets if target in known and target != module.name}
 
 

@@ -140,5 +140,6 @@ into the conversation. `disable-model-invocation: true` hides a skill from the m
 ## Modules
 
 A program adds commands with `open_session(modules=[CommandModule(...)])`: a name, commands, sources and requirements. A module whose
-requirements the session does not offer is refused by name. Nothing in Backstay knows the names that a module brings.
+requirements the session does not offer is refused by name. Nothing in Backstay knows the names that a module brings. The functions of a
+command take a `backstay.session.session.SessionCall`, with the session, its project context, the name and the arguments.
 """

@@ -4,7 +4,6 @@ import pytest
 
 from backstay.commands.registry import (
     Command,
-    CommandCall,
     CommandModule,
     CommandResult,
     Commands,
@@ -12,11 +11,12 @@ from backstay.commands.registry import (
     DynamicSource,
     FixedSource,
 )
+from backstay.session.session import SessionCall
 from backstay.vocab.errors import UserError
 
 
 def make(name: str, **given: object) -> Command:
-    async def execute(call: CommandCall) -> CommandResult:
+    async def execute(call: SessionCall) -> CommandResult:
         return CommandResult(message=f"{name} did {call.args}")
 
     spec = CommandSpec(name=name, description=f"Do {name}.", **given)  # type: ignore[arg-type]

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from backstay import Rule, UserError
-from backstay.commands.registry import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
+from backstay.commands.registry import Command, CommandModule, CommandResult, CommandSpec, Submission
 from backstay.session.project.commands import BUILT_IN
+from backstay.session.session import SessionCall
 from backstay.vocab.events import HistoryCleared
 from backstay.vocab.events.limits import Compacted, CompactionUndone
 from backstay.vocab.messages import text_of
@@ -285,14 +286,14 @@ async def test_a_command_says_who_may_use_it_its_arguments_and_whether_it_writes
 
 
 def greeting(**more: Any) -> Command:
-    async def execute(given: CommandCall) -> CommandResult:
+    async def execute(given: SessionCall) -> CommandResult:
         return CommandResult(message=f"Hello {given.args}.", data={"by": given.by, "words": given.words})
 
     return Command(spec=CommandSpec(name="greet", description="Greet somebody.", **more), execute=execute)
 
 
 def asking() -> Command:
-    async def expand(given: CommandCall) -> Submission:
+    async def expand(given: SessionCall) -> Submission:
         return Submission(prompt=f"Think about {given.args}.", display=f"/think {given.args}")
 
     return Command(spec=CommandSpec(name="think", description="Think."), expand=expand)

@@ -2,14 +2,15 @@
 
 from typing import get_args
 
-from backstay.commands.registry import CommandCall, CommandResult, command, usage
+from backstay.commands.registry import CommandResult, command, usage
 from backstay.logic.budget import dollars
+from backstay.session.session import SessionCall
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import MODES, Mode
 
 
 @command("mode", hint="[MODE]", subcommands=tuple(MODES))
-async def mode(call: CommandCall) -> CommandResult:
+async def mode(call: SessionCall) -> CommandResult:
     """Show the permission mode, or take another one."""
     session = call.session
     if not call.args:
@@ -29,7 +30,7 @@ async def mode(call: CommandCall) -> CommandResult:
 
 
 @command("model", hint="[MODEL]")
-async def model(call: CommandCall) -> CommandResult:
+async def model(call: SessionCall) -> CommandResult:
     """Show the model that answers, or let another one answer."""
     wanted = call.args.strip()
     if not wanted:
@@ -42,7 +43,7 @@ async def model(call: CommandCall) -> CommandResult:
 
 
 @command("language", hint="[LANGUAGE]")
-async def language(call: CommandCall) -> CommandResult:
+async def language(call: SessionCall) -> CommandResult:
     """Show or set the language of the answers, for this session."""
     wanted = call.args.strip()
     if not wanted:
@@ -55,7 +56,7 @@ async def language(call: CommandCall) -> CommandResult:
 
 
 @command("cost", safety="reads")
-async def cost(call: CommandCall) -> CommandResult:
+async def cost(call: SessionCall) -> CommandResult:
     """Show what the session has used and cost."""
     session = call.session
     used = session.usage
@@ -74,7 +75,7 @@ async def cost(call: CommandCall) -> CommandResult:
 
 
 @command("usage", safety="reads")
-async def tokens(call: CommandCall) -> CommandResult:
+async def tokens(call: SessionCall) -> CommandResult:
     """Show what the newest turn and the whole session have used."""
     snapshot = call.session.usage_snapshot
     whole = await cost.execute(call) if cost.execute else None
@@ -86,7 +87,7 @@ async def tokens(call: CommandCall) -> CommandResult:
 
 
 @command("context", safety="reads")
-async def context(call: CommandCall) -> CommandResult:
+async def context(call: SessionCall) -> CommandResult:
     """Show how full the context is, and what fills it before anybody speaks."""
     state = call.session.context_state
     parts = [
@@ -102,7 +103,7 @@ async def context(call: CommandCall) -> CommandResult:
 
 
 @command("permissions", hint="[clear]", subcommands=("clear",), safety="reads")
-async def permissions(call: CommandCall) -> CommandResult:
+async def permissions(call: SessionCall) -> CommandResult:
     """Show the rules and what was allowed for this session; `clear` asks again for that."""
     session = call.session
     if call.args.strip() == "clear":

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 from backstay.checkpoints.points import Checkpoint, RestoreReport
-from backstay.commands.registry import CommandCall, CommandResult, command, usage
+from backstay.commands.registry import CommandResult, command, usage
 from backstay.logic.state.transcript import transcript_of
 from backstay.logic.text import pluralise
+from backstay.session.session import SessionCall
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ChildStarted, SkillRun, TurnStarted
 
 
 @command("help", hint="[COMMAND]", safety="reads")
-async def help_(call: CommandCall) -> CommandResult:
+async def help_(call: SessionCall) -> CommandResult:
     """List the commands, or explain one."""
     wanted = call.args.strip().lstrip("/")
     specs = [spec for spec in call.project.commands.specs() if not wanted or spec.name == wanted]
@@ -28,14 +29,14 @@ def _help_line(usage: str, description: str) -> str:
 
 
 @command("clear")
-async def clear(call: CommandCall) -> CommandResult:
+async def clear(call: SessionCall) -> CommandResult:
     """Start the conversation over. The log keeps what was said."""
     await call.session.clear_history()
     return CommandResult(message="The conversation starts over.", data={"cleared": True})
 
 
 @command("compact", hint="[WHAT TO KEEP]")
-async def compact(call: CommandCall) -> CommandResult:
+async def compact(call: SessionCall) -> CommandResult:
     """Make the conversation shorter now; `/undo compact` brings it back."""
     try:
         done = await call.session.compact(call.args.strip())
@@ -51,7 +52,7 @@ async def compact(call: CommandCall) -> CommandResult:
 
 
 @command("rename", hint="NAME")
-async def rename(call: CommandCall) -> CommandResult:
+async def rename(call: SessionCall) -> CommandResult:
     """Give the session a name."""
     name = call.args.strip()
     if not name:
@@ -61,7 +62,7 @@ async def rename(call: CommandCall) -> CommandResult:
 
 
 @command("resume", hint="[SESSION]")
-async def resume(call: CommandCall) -> CommandResult:
+async def resume(call: SessionCall) -> CommandResult:
     """Go on with another session."""
     wanted = call.args.strip()
     return CommandResult(
@@ -71,19 +72,19 @@ async def resume(call: CommandCall) -> CommandResult:
 
 
 @command("reset")
-async def reset(call: CommandCall) -> CommandResult:
+async def reset(call: SessionCall) -> CommandResult:
     """Ask the caller for a new session; this one stays as it is."""
     return CommandResult(message="A new session begins.", data={"resetRequested": True})
 
 
 @command("exit")
-async def exit_(call: CommandCall) -> CommandResult:
+async def exit_(call: SessionCall) -> CommandResult:
     """Close the session and leave."""
     return CommandResult(message="Goodbye.", data={"exitRequested": True})
 
 
 @command("rewind", hint="[list | TURN [conversation|files|both] | back]", subcommands=("list", "back"))
-async def rewind(call: CommandCall) -> CommandResult:
+async def rewind(call: SessionCall) -> CommandResult:
     """Go back to the end of a turn: the conversation, the files, or both. `back` undoes it for the files."""
     words = call.words
     if not words or words[0] == "list":
@@ -108,7 +109,7 @@ async def rewind(call: CommandCall) -> CommandResult:
 
 
 @command("undo", hint="[compact]", subcommands=("compact",))
-async def undo(call: CommandCall) -> CommandResult:
+async def undo(call: SessionCall) -> CommandResult:
     """Take the newest turn back, with what it did to files; `/undo compact` takes the newest compaction back."""
     wanted = call.args.strip()
     if wanted not in ("", "compact"):
@@ -150,7 +151,7 @@ def _skill_note(log: Iterable[Recorded], turn: str) -> str:
     return words
 
 
-async def _checkpoints(call: CommandCall) -> CommandResult:
+async def _checkpoints(call: SessionCall) -> CommandResult:
     points = await call.session.checkpoints()
     path = _path(await call.session.events())
     lines = [line for each in points for line in _lines(each, path)]
@@ -188,7 +189,7 @@ def _facts(point: Checkpoint, path: Sequence[str]) -> dict[str, object]:
     }
 
 
-async def _turn(call: CommandCall, word: str) -> str:
+async def _turn(call: SessionCall, word: str) -> str:
     """Return the turn that a person means by its number or its id; `0` means the first one, whose start is gone to.
 
     A number that was used again means the turn of the conversation as it is now, and otherwise the newest.

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from backstay.commands.registry import CommandCall, CommandResult, command, usage
+from backstay.commands.registry import CommandResult, command, usage
 from backstay.config.person import require_person
 from backstay.logic.text import pluralise
+from backstay.session.session import SessionCall
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @command("skills", safety="reads")
-async def skills(call: CommandCall) -> CommandResult:
+async def skills(call: SessionCall) -> CommandResult:
     """List the skills. Each is a command of its own."""
     found = [(each.name, each.description) for each in call.project.found.skills if each.user_invocable]
     return _listing("skills", found, "There are no skills. A skill is a folder with SKILL.md in .backstay/skills.")
 
 
 @command("agents", safety="reads")
-async def agents(call: CommandCall) -> CommandResult:
+async def agents(call: SessionCall) -> CommandResult:
     """List the agents that are defined."""
     return _listing(
         "agents", [(each.name, each.description) for each in call.project.found.agents], "There are no agents."
@@ -31,14 +32,14 @@ async def agents(call: CommandCall) -> CommandResult:
 
 
 @command("hooks", safety="reads")
-async def hooks(call: CommandCall) -> CommandResult:
+async def hooks(call: SessionCall) -> CommandResult:
     """List the hooks of this session."""
     found = [(hook.event, f"{hook.label} {hook.matcher}".strip()) for hook in call.session.hooks]
     return _listing("hooks", found, "There are no hooks.")
 
 
 @command("mcp", hint="[approve SERVER]", subcommands=("approve",), safety="reads")
-async def mcp(call: CommandCall) -> CommandResult:
+async def mcp(call: SessionCall) -> CommandResult:
     """List the MCP servers, whether they answer, and their tools; `approve` takes tools that changed as they are now."""
     words = call.words
     if words and (words[0] != "approve" or len(words) != 2 or call.by != "user"):
@@ -49,7 +50,7 @@ async def mcp(call: CommandCall) -> CommandResult:
     return _listing("servers", found, "There are no MCP servers.")
 
 
-async def _approve(call: CommandCall, server: str) -> CommandResult:
+async def _approve(call: SessionCall, server: str) -> CommandResult:
     if call.project.servers is None:
         return CommandResult(message="There are no MCP servers.", success=False)
     try:
@@ -70,7 +71,7 @@ def _standing(status: "ServerStatus") -> str:
 
 
 @command("plugins", safety="reads")
-async def plugins(call: CommandCall) -> CommandResult:
+async def plugins(call: SessionCall) -> CommandResult:
     """List the plugins that are on."""
     found = [(f"{each.name} {each.version}".strip(), each.manifest.description) for each in call.project.plugins]
     return _listing("plugins", found, "No plugin is on. `backstay plugins search` finds some.")
@@ -83,7 +84,7 @@ async def plugins(call: CommandCall) -> CommandResult:
     model=True,
     safety="proposes",
 )
-async def memory(call: CommandCall) -> CommandResult:
+async def memory(call: SessionCall) -> CommandResult:
     """Show or change what is remembered about this project. What a model adds waits for a person."""
     if call.project.memory is None:
         return CommandResult(
@@ -101,7 +102,7 @@ async def memory(call: CommandCall) -> CommandResult:
 
 
 @command("doctor", safety="reads")
-async def doctor(call: CommandCall) -> CommandResult:
+async def doctor(call: SessionCall) -> CommandResult:
     """Say what was found here, what is off, and why."""
     notes = call.session.notes
     return CommandResult(
@@ -111,7 +112,7 @@ async def doctor(call: CommandCall) -> CommandResult:
 
 
 @command("export", hint="FILE")
-async def export(call: CommandCall) -> CommandResult:
+async def export(call: SessionCall) -> CommandResult:
     """Write the session to a file: .md or .html to read, .yaml for a workflow, .json for its record."""
     target = call.args.strip()
     if not target:
@@ -120,7 +121,7 @@ async def export(call: CommandCall) -> CommandResult:
 
 
 @command("background", hint="[list]", subcommands=("list",), safety="reads")
-async def background(call: CommandCall) -> CommandResult:
+async def background(call: SessionCall) -> CommandResult:
     """List what runs in the background."""
     return _listing("tasks", call.project.background(), "Nothing runs in the background.")
 

@@ -1,18 +1,13 @@
 """Commands: what one is, who may use it and what it does, and the registry of all commands of a session."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By
-
-if TYPE_CHECKING:
-    from backstay.session.project.context import ProjectContext
-    from backstay.session.session import Session
-
 
 Safety = Literal["reads", "proposes", "writes"]
 """`proposes`: what a model does with it waits for a person, in files of our own."""
@@ -54,11 +49,22 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     skill: str = ""
 
 
-class CommandCall(Struct, frozen=True, kw_only=True):
-    """One use of a command."""
+class PromptSession(Protocol):
+    """A session as the registry uses it: it answers what a command says to the model."""
 
-    session: "Session"
-    project: "ProjectContext"
+    async def run(self, prompt: str, *, display: str, raw: str) -> str:
+        """Return the model's answer."""
+
+
+SessionT = TypeVar("SessionT", bound=PromptSession)
+ProjectT = TypeVar("ProjectT")
+
+
+class CommandCall(Struct, Generic[SessionT, ProjectT], frozen=True, kw_only=True):
+    """One use of a command. Which session and project context it has, `SessionCall` in `session/session.py` says."""
+
+    session: SessionT
+    project: ProjectT
     name: str
     args: str = ""
     by: By = "user"
@@ -69,8 +75,9 @@ class CommandCall(Struct, frozen=True, kw_only=True):
         return self.args.split()
 
 
-Execute = Callable[[CommandCall], Awaitable[CommandResult]]
-Expand = Callable[[CommandCall], Awaitable[Submission]]
+AnyCall = CommandCall[Any, Any]  # Any: a session is typed in terms of its commands, so they cannot name its type here
+Execute = Callable[[AnyCall], Awaitable[CommandResult]]
+Expand = Callable[[AnyCall], Awaitable[Submission]]
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -127,7 +134,7 @@ def command(
     return make
 
 
-def usage(call: CommandCall, hint: str) -> CommandResult:
+def usage(call: AnyCall, hint: str) -> CommandResult:
     """Return the result for arguments that a command cannot use."""
     return CommandResult(message=f"Usage: /{call.name} {hint}", success=False)
 
@@ -198,7 +205,7 @@ class Commands:
             return ()
         return tuple(f"{name} {each}" for each in found.spec.subcommands if each.startswith(rest))
 
-    async def run(self, call: CommandCall) -> CommandResult | None:
+    async def run(self, call: CommandCall[SessionT, ProjectT]) -> CommandResult | None:
         """Run a command by itself; one that speaks to the model waits for the answer. None when there is no such command."""
         found = self.find(call.name)
         if found is None or not _may(found.spec, call):
@@ -220,5 +227,5 @@ class Commands:
                     yield command
 
 
-def _may(spec: CommandSpec, call: CommandCall) -> bool:
+def _may(spec: CommandSpec, call: AnyCall) -> bool:
     return spec.model_invocable if call.by == "model" else spec.user_invocable

@@ -537,7 +537,7 @@ class Session(SessionView):
     async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, wakes: bool = True) -> None:
         await self._runner.deliver(*drafts, blobs=blobs, wakes=wakes)
 
-    def _call(self, project: ProjectContext, name: str, args: str, by: By) -> CommandCall:
+    def _call(self, project: ProjectContext, name: str, args: str, by: By) -> "SessionCall":
         return CommandCall(session=self, project=project, name=name, args=args, by=by)
 
     def _next_input(self) -> str:
@@ -647,3 +647,7 @@ class ForkedSession(str):
     def id(self) -> str:
         """The id."""
         return str(self)
+
+
+SessionCall = CommandCall[Session, ProjectContext]
+"""A use of a command, as its functions take it."""

@@ -19,12 +19,12 @@ from backstay.commands.registry import (
 )
 from backstay.ports import ToolContext, ToolOutput
 from backstay.session.project.context import ProjectContext
+from backstay.session.session import Session, SessionCall
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Effect, ToolSpec
 
 if TYPE_CHECKING:
     from backstay.ports import Tool
-    from backstay.session.session import Session
     from backstay.skills.skill import Skill
 
 
@@ -56,13 +56,13 @@ def _skill_commands(project: ProjectContext) -> Iterator[Command]:
             yield Command(spec=spec, expand=partial(_submit_skill, skill))
 
 
-async def _submit_skill(skill: "Skill", call: CommandCall) -> Submission:
+async def _submit_skill(skill: "Skill", call: SessionCall) -> Submission:
     prompt, display = await call.project.render_skill(skill, call.args.strip())
     await call.session.note_skill(skill.name, display, mode="inject", by="user")
     return Submission(prompt=prompt, display=display, skill=skill.name)
 
 
-async def _run_skill(skill: "Skill", call: CommandCall) -> CommandResult:
+async def _run_skill(skill: "Skill", call: SessionCall) -> CommandResult:
     """Run a skill in a child session, without asking the model."""
     try:
         prompt, display = await call.project.render_skill(skill, call.args.strip())
@@ -84,7 +84,7 @@ def _prompt_commands(project: ProjectContext) -> Iterable[Command]:
         yield Command(spec=spec, expand=_submit_prompt)
 
 
-async def _submit_prompt(call: CommandCall) -> Submission:
+async def _submit_prompt(call: SessionCall) -> Submission:
     assert call.project.servers is not None
     written = await call.project.servers.prompt(call.name, call.words)
     if written.failed:
