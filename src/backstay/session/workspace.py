@@ -30,7 +30,10 @@ from backstay.vocab.events.tools import CallFacts
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import FsScope
 
-_IMPORT_VARIABLES: Final = "PYTHONPATH PYTHONHOME PYTHONUSERBASE RUBYLIB RUBYOPT BUNDLE_GEMFILE GEM_PATH PERL5LIB PERL5OPT NODE_PATH NODE_OPTIONS LUA_PATH".split()
+_IMPORT_VARIABLES: Final = (
+    "PYTHONPATH PYTHONHOME PYTHONUSERBASE RUBYLIB RUBYOPT BUNDLE_GEMFILE GEM_PATH PERL5LIB PERL5OPT NODE_PATH NODE_OPTIONS "
+    "LUA_PATH"
+).split()
 """Variables that say where programs look for what they load."""
 _BETWEEN: Final = re.compile(r"[:;=\s]")
 _MOST_FILES: Final = 200
