@@ -7,7 +7,7 @@ import pytest
 
 from backstay import SessionBusy, UserError, open_session, open_store
 from backstay.catalog import sessions
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.ports import EventStore, LogSlice
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from backstay.catalog import sessions
 from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack
-from backstay.logic.state.content import digest, find_cited_blobs
+from backstay.logic.stored_content import digest, find_cited_blobs
 from backstay.session.session import Session
 from backstay.stores.owners import this_process
 from backstay.stores.sqlite.store import SqliteStore

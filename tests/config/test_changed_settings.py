@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backstay.config.layers import Layered, read_layers
-from backstay.config.reload import has_changed_since, no_looser
+from backstay.config.reload import has_changed_since, keep_denials
 from backstay.config.trust.inventory import find_drift
 from backstay.config.trust.trust_store import TrustStore
 from backstay.session.apply_settings import read_and_apply
@@ -32,7 +32,7 @@ def again(world: World, before: Layered, *, trust: bool | None = None) -> Layere
         managed=world.managed,
         vouched=before.trust.vouched,
     )
-    return no_looser(before, found)
+    return keep_denials(before, found)
 
 
 def guards(found: Layered) -> list[tuple[str, list[str]]]:
@@ -193,7 +193,7 @@ def test_rb_w10_a_file_that_breaks_between_turns_goes_on_denying_and_guarding(
         with pytest.raises(UserError, match=re.escape(str(world.config))):
             world.read()
         return
-    found = no_looser(first, world.read())
+    found = keep_denials(first, world.read())
 
     assert rules(found) == [("deny", "Bash(rm *)", "person")]
     assert [each.section for each in found.hooks] == [GUARDED["hooks"]]

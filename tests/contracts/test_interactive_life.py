@@ -11,7 +11,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from backstay import Session, TurnInterrupted, UserError, open_session, tool
 from backstay.headless.lines_transport import AlreadyStarted, LinesTransport, NotAttached, Transport
 from backstay.hooks.decorator import hook
-from backstay.logic.state.content import shorten
+from backstay.logic.stored_content import to_stored_text
 from backstay.ports import ToolContext, ToolOutput
 from backstay.vocab.errors import IllegalTransition
 from backstay.vocab.events import Closed, FaultCaught, Interrupted
@@ -297,7 +297,7 @@ async def test_a_transport_ends_with_its_session() -> None:
 
 async def test_what_a_file_held_is_fetched_from_its_blob_and_a_lost_one_only_costs_its_lines() -> None:
     long = "x\n" * 20_000
-    kept = next(iter(shorten(long)[1]))
+    kept = next(iter(to_stored_text(long)[1]))
 
     @tool(name="Write")
     async def write(context: ToolContext, file_path: str, content: str) -> ToolOutput:

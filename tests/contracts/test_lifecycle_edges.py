@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import Session, open_session, open_store
-from backstay.logic.state.content import find_cited_blobs
+from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import EventStore, Model, Slot
 from backstay.session.extensions import ExtensionContext
 from backstay.stores.sqlite.store import SqliteStore

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from backstay import TurnFailed, open_session, open_store, tool
-from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import restore
+from backstay.logic.stored_content import digest
 from backstay.ports import ModelReply, ModelRequest, ToolOutput
 from backstay.providers import anthropic, openai_responses
 from backstay.stores.memory import MemoryStore

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from backstay import open_session
 from backstay.catalog.load import with_log
 from backstay.export.log_file import Imported, import_log, log_lines
-from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.log_copies import is_quiet
 from backstay.logic.state.progress import fold_all
 from backstay.logic.state.session_state import state_of
+from backstay.logic.stored_content import digest, find_cited_blobs
 from backstay.ports import Answer, EventStore, Question, SessionQuery
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.export.log_file import folder_lines, import_log
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.stores.memory import MemoryStore
 from backstay.system.machine import SystemClock
 from backstay.testing.builders import golden_logs

@@ -159,7 +159,7 @@ def test_a_guard_of_a_mistyped_event_stays_as_one_that_fails(name: str, meant: s
     assert (spec.event, spec.matcher, spec.on_failure) == (meant, "Bash", "block")
     assert isinstance(spec.handler, BrokenHook)
     assert spec.where == f"hooks.{name}[0].hooks[0]"
-    assert f"Did you mean {meant!r}? Until it is mended, it fails whenever {meant} is due" in warnings[-1]
+    assert f"Did you mean {meant!r}? Until the file is fixed, it fails whenever {meant} is due" in warnings[-1]
 
 
 def test_a_mistyped_event_without_a_guard_is_ignored() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from backstay.instructions import KINDS, Listed, find_inputs, gather
 from backstay.instructions.base_prompt import BASE, MODES
 from backstay.instructions.parts import TOTAL_LIMIT
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.vocab.specs import MODES as ALL_MODES
 from backstay.vocab.specs import Mode
 from tests.instructions.world import World, touch_later

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from backstay import tool
 from backstay.catalog import sessions
-from backstay.logic.state.content import find_cited_blobs
 from backstay.logic.state.retries import Retries
+from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import EventStore, ModelReply, ModelRequest, ToolContext
 from backstay.providers.recorded import RecordedModel, parse_recorded
 from backstay.providers.scripted import ScriptedModel

@@ -8,8 +8,8 @@ from typing import Final
 from backstay import Session, open_session
 from backstay.catalog.hold import hold_session, make_nonce
 from backstay.logic.decide.step import stamp
-from backstay.logic.state.content import digest, shorten
 from backstay.logic.state.session_state import state_of
+from backstay.logic.stored_content import digest, to_stored_text
 from backstay.ports import EventStore, FoldSnapshot
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace
@@ -97,7 +97,7 @@ async def talk_on(store: EventStore, folder: Path) -> tuple[str, Session]:
 
 async def _add(store: EventStore) -> None:
     large = f"{'x ' * 700_000}{token(14)} end".encode()
-    head, blobs = shorten(f"{'y' * 490}{token(15)} {'z ' * 20_000}")
+    head, blobs = to_stored_text(f"{'y' * 490}{token(15)} {'z ' * 20_000}")
     assert isinstance(head, TextRef)
     before, opaque = (
         f"A={token(13)}".encode(),

@@ -11,8 +11,8 @@ import anyio.abc
 import pytest
 
 from backstay import open_session, open_store
-from backstay.cli.options import StoreLocation
 from backstay.cli.secrets import find_known_values
+from backstay.cli.shared_options import StoreLocation
 from backstay.config.known_keys import collect_keys
 from backstay.config.layers import read_layers
 from backstay.logic.secrets.redact import Redactor

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.unasked import trusting_programs
-from backstay.sandbox.folders import own_programs, program_folders
+from backstay.sandbox.program_folders import program_folders, workspace_programs
 from backstay.sandbox.resolve_paths import MATCHES, follow_links, match
 from backstay.session.workspace import imports_from
 from backstay.vocab.rules import Rule
@@ -436,8 +436,8 @@ def test_what_programs_of_the_project_load_is_not_written_unasked(world: World) 
 def test_programs_of_the_project_are_asked_about_where_edits_are_free(world: World) -> None:
     world.add(".venv/bin/pip", ".venv/bin/ruff", "a/bin/ls")
     path = f"{world.work}/.venv/bin:/usr/bin:{world.work}/a/bin"
-    own = own_programs([str(world.work)], path, str(world.work))
-    assert (own & {"pip", "ruff", "ls"}, own_programs([str(world.work)], "/usr/bin", "/")) == (
+    own = workspace_programs([str(world.work)], path, str(world.work))
+    assert (own & {"pip", "ruff", "ls"}, workspace_programs([str(world.work)], "/usr/bin", "/")) == (
         {"pip", "ruff"},
         frozenset(),
     )

@@ -8,7 +8,7 @@ import pytest
 
 from backstay import Session, UserError
 from backstay.commands.registry import CommandResult
-from backstay.logic.state.content import LONG
+from backstay.logic.stored_content import LONG
 from backstay.ports import SessionQuery
 from backstay.tools.define import tool
 from backstay.vocab.errors import TurnError

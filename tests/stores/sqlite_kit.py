@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from backstay.logic.state.content import find_cited_blobs
+from backstay.logic.stored_content import find_cited_blobs
 from backstay.stores.sqlite.connection import Access, Db, DbError, Row, Value, connect_stdlib
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.testing.builders import START, recorded, started

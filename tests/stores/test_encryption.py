@@ -15,8 +15,8 @@ import anyio
 import pytest
 
 from backstay import open_session, open_store
-from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import state_of
+from backstay.logic.stored_content import digest
 from backstay.ports import EventStore
 from backstay.session.options import default_store_url
 from backstay.stores.sqlite.connection import DbError, connect_stdlib

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.stores.sqlite.connection import Db
 from backstay.stores.sqlite.files import BLOB_IN_TABLE
 from backstay.vocab.errors import Bug, LeaseLost, LogDamaged, SeqConflict, StoreFull, StoreUnavailable

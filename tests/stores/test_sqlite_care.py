@@ -13,7 +13,7 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.ports import FoldSnapshot, SessionQuery
 from backstay.stores.sqlite.connection import Access, Db, Row, Value, connect_stdlib
 from backstay.stores.sqlite.files import BLOB_IN_TABLE, check_local

@@ -7,8 +7,8 @@ import pypdf
 import pytest
 
 from backstay.logic.text import frame, strip_invisible
+from backstay.tools.web.interfaces import FetchFailed, Page
 from backstay.tools.web.page_content import read_explanation, read_page, read_pdf_page
-from backstay.tools.web.ports import Page, Unfetched
 from backstay.vocab.messages import InlineMedia
 
 URL = "https://example.com/x"
@@ -63,7 +63,7 @@ def test_a_picture_is_known_by_its_bytes_whatever_it_calls_itself() -> None:
     ],
 )
 def test_what_is_not_text_is_said_to_be_so(content_type: str, body: bytes) -> None:
-    with pytest.raises(Unfetched, match="not text") as error:
+    with pytest.raises(FetchFailed, match="not text") as error:
         read_page(URL, content_type, body)
 
     assert error.value.code == "not_text"
@@ -131,7 +131,7 @@ async def test_the_text_of_a_pdf_is_read() -> None:
 
 @pytest.mark.parametrize("body", [b"%PDF-1.4\nbroken", b"%PDF-", b"%PDF-1.7\n" + b"\0" * 500])
 async def test_a_pdf_that_cannot_be_read_is_said_to_be_one(body: bytes) -> None:
-    with pytest.raises(Unfetched, match="is a PDF whose text cannot be read") as error:
+    with pytest.raises(FetchFailed, match="is a PDF whose text cannot be read") as error:
         await read_pdf_page(URL, body)
 
     assert error.value.code == "not_text"
@@ -143,7 +143,7 @@ async def test_an_encrypted_pdf_is_said_to_be_one() -> None:
     locked = io.BytesIO()
     writer.write(locked)
 
-    with pytest.raises(Unfetched, match="cannot be read"):
+    with pytest.raises(FetchFailed, match="cannot be read"):
         await read_pdf_page(URL, locked.getvalue())
 
 

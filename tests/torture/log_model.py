@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
-from backstay.logic.state.content import digest, find_cited_blobs
+from backstay.logic.stored_content import digest, find_cited_blobs
 from backstay.ports import EventStore, SessionQuery
 from backstay.stores.memory import MemoryStore
 from backstay.stores.sqlite.store import SqliteStore

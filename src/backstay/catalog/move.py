@@ -8,7 +8,7 @@ import anyio
 
 from backstay.catalog.hold import check_unneeded, fold_log, forget_trace, hold_session, make_nonce, whole_log
 from backstay.logic.decide.step import stamp
-from backstay.logic.state.content import find_cited_blobs
+from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import Clock, EventStore, SessionQuery
 from backstay.vocab.errors import BlobMissing, NoSession, StoreError, StoreMismatch, UserError
 from backstay.vocab.event import Draft, Recorded

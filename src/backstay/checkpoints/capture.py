@@ -20,10 +20,10 @@ from msgspec.structs import replace
 from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
 from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, list_ignored, read_entry
 from backstay.config.locations import config_dir
-from backstay.logic.state.content import digest, replace_surrogates
+from backstay.logic.stored_content import digest, replace_surrogates
 from backstay.runtime.services import Services
-from backstay.sandbox.folders import data_dir
 from backstay.stores.trace.files import trace_folder
+from backstay.system.folders import data_dir
 from backstay.vocab.errors import BlobMissing, LogDamaged
 from backstay.vocab.event import Draft, Event
 from backstay.vocab.events.files import CheckpointsPurged, ContentsKept, FileKept, TreeKept

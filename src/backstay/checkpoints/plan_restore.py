@@ -33,7 +33,7 @@ from backstay.checkpoints.plan import (
 from backstay.checkpoints.points import Point, RestoreReport, before_programs, explain_unwatched
 from backstay.checkpoints.walk_tree import OWN, read_entry
 from backstay.checkpoints.write_back import OUTSIDE
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.vocab.errors import BlobMissing, LogDamaged, UserError
 from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events.files import FileProblem, RestoreStarted, TreeKept

@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from backstay.cli import output
-from backstay.cli.options import StoreLocation, as_json, trust, with_location
+from backstay.cli.shared_options import StoreLocation, as_json, trust, with_location
 from backstay.cli.skills import MAX_DESCRIPTION, find_extensions, print_definition, print_problems
 from backstay.skills.agents import AgentDefinition
 from backstay.skills.scan import find_named

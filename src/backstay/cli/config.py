@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from backstay.cli import output
-from backstay.cli.options import as_json, settings, trust, with_folder
 from backstay.cli.output import escape_untrusted, redact_untrusted
 from backstay.cli.permissions import find_grants, grant_lines, grant_objects
+from backstay.cli.shared_options import as_json, settings, trust, with_folder
 from backstay.cli.trust import trust_object
 from backstay.config.entries import ELSEWHERE, UNTRUSTED, SettingsEntry
 from backstay.config.key_table import settings_schema
@@ -22,9 +22,9 @@ from backstay.config.model_finder import choose
 from backstay.config.secret import mask_query
 from backstay.instructions import Instructions, Part
 from backstay.logic.text import show_invisible
-from backstay.sandbox.folders import project_root
 from backstay.session.project.discover import discover_here
 from backstay.system.files import is_missing
+from backstay.system.folders import project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 

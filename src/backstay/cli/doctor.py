@@ -23,14 +23,15 @@ import click
 
 from backstay.cli import doctor_project, output
 from backstay.cli.doctor_project import Check, Finding, Here, Level
-from backstay.cli.options import StoreLocation, with_location
+from backstay.cli.shared_options import StoreLocation, with_location
 from backstay.config.former_name import FORMER, FormerItem, MoveReport, find_former, move_former
 from backstay.config.locations import config_dir
 from backstay.config.model_finder import choose
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.registry import PROVIDERS
-from backstay.sandbox.folders import data_dir, outside, project_root
 from backstay.sandbox.probe import probe
+from backstay.sandbox.program_folders import find_program_outside
+from backstay.system.folders import data_dir, project_root
 from backstay.system.installation import hint_package
 from backstay.tools.ripgrep import NoRipgrep, find_ripgrep
 from backstay.vocab.env_keys import PREFIX
@@ -222,7 +223,7 @@ def _confinement(scope: FsScope) -> Iterator[Finding]:
 
 def check_programs(here: Here) -> Iterator[Finding]:
     """Report the programs and libraries that tools need."""
-    find = functools.partial(outside, root=project_root(here.cwd))
+    find = functools.partial(find_program_outside, root=project_root(here.cwd))
     yield _program("bash", find("bash"), "Commands run in /bin/sh until then. Install bash.")
     yield _ripgrep(here)
     yield _program("git", find("git"), "Install git to see changes and branches.", level="note")

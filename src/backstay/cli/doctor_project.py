@@ -10,9 +10,9 @@ from typing import Final, Literal
 import anyio
 from msgspec import Struct
 
-from backstay.cli.options import StoreLocation
 from backstay.cli.output import redact_untrusted
 from backstay.cli.permissions import find_grants, grant_objects
+from backstay.cli.shared_options import StoreLocation
 from backstay.config.known_keys import collect_keys
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered, read_layers
@@ -22,10 +22,10 @@ from backstay.hooks.decorator import read_configured_hooks
 from backstay.mcp.config.files import PluginServers, ServerInputs, ServersFound, read_servers
 from backstay.mcp.config.start import may_start, session_servers
 from backstay.mcp.servers import ServerStatus
-from backstay.sandbox.folders import data_dir
 from backstay.session.project.discover import Discovery, discover_here
 from backstay.skills.agents import AgentDefinition
 from backstay.skills.skill import Skill
+from backstay.system.folders import data_dir
 from backstay.vocab.errors import UserError
 
 Level = Literal["ok", "note", "attention"]

@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
-from backstay.cli.options import StoreLocation, with_location
 from backstay.cli.output import print_line, warn
 from backstay.cli.secrets import redactor_of
+from backstay.cli.shared_options import StoreLocation, with_location
 from backstay.export.formats import ENDINGS, Format, export, format_of, note_export, write_pieces
 from backstay.headless.lookup import find
 from backstay.logic.text import show_invisible

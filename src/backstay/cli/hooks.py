@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.cli import output
-from backstay.cli.options import StoreLocation, as_json, settings, trust, with_location
+from backstay.cli.shared_options import StoreLocation, as_json, settings, trust, with_location
 from backstay.config.known_keys import collect_keys
 from backstay.config.layers import Layered, load_layers
 from backstay.config.person import require_person
@@ -28,7 +28,7 @@ from backstay.hooks.run_context import RunContext
 from backstay.hooks.settings import HookReading
 from backstay.hooks.spec import AgentHook, HookSpec, HttpHook, PromptHook
 from backstay.logic.text import show_invisible
-from backstay.sandbox.folders import project_root
+from backstay.system.folders import project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 

@@ -14,9 +14,9 @@ from backstay.catalog import sessions
 from backstay.catalog.load import PagedLog, pages, replay_pieces, with_log
 from backstay.cli.log_lines import Follower, one_line
 from backstay.cli.log_validate import check_session
-from backstay.cli.options import StoreLocation, as_json, with_location
 from backstay.cli.output import COULD_NOT, escape_line, print_json, print_line, print_outcome, print_pieces, warn
 from backstay.cli.secrets import redactor_of
+from backstay.cli.shared_options import StoreLocation, as_json, with_location
 from backstay.config.person import require_person
 from backstay.export.diagnostic.check import check, in_words, read_diagnostic
 from backstay.export.diagnostic.export import json_lines, load_source, write_diagnostic

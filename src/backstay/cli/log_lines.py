@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from backstay.logic.text import shorten
+from backstay.logic.text import shorten_to_line
 from backstay.ports import EventStore
 from backstay.stores.trace.files import trace_folder, trace_path
 from backstay.stores.trace.trace import TraceLine
@@ -125,7 +125,7 @@ def one_line(item: Item) -> str:
 
 def _summary(item: Event | Delta) -> str:
     """Return the fields of an item, without those for programs, on one short line."""
-    return shorten(_values(msgspec.to_builtins(item)), WIDTH)
+    return shorten_to_line(_values(msgspec.to_builtins(item)), WIDTH)
 
 
 def _values(found: object) -> str:

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from backstay.cli import output
-from backstay.cli.options import as_json, with_folder
+from backstay.cli.shared_options import as_json, with_folder
 from backstay.config.person import who_runs
 from backstay.logic.text import show_invisible
 from backstay.memory.command import memory_command
 from backstay.memory.memory import Memory
-from backstay.sandbox.folders import project_root
+from backstay.system.folders import project_root
 from backstay.system.machine import SystemClock
 from backstay.vocab.event import By
 

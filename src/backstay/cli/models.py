@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import click
 
 from backstay.cli import models_pull, output
-from backstay.cli.options import as_json, settings
+from backstay.cli.shared_options import as_json, settings
 from backstay.config.model_finder import Finder
 from backstay.config.settings import Profile, load_settings
 from backstay.providers.catalog import list_known_models
@@ -16,7 +16,7 @@ from backstay.providers.local.model import FACTS, PREFIX, choose
 from backstay.providers.local.pins import list_pins as pins
 from backstay.providers.local.pins import megabytes
 from backstay.providers.registry import FORMATS, PROVIDERS, key_variable, parse_name
-from backstay.sandbox.folders import data_dir
+from backstay.system.folders import data_dir
 from backstay.system.machine import SystemClock, is_loopback
 from backstay.testing.recorded_answers import decode_lines
 from backstay.vocab.errors import UserError

@@ -9,8 +9,8 @@ from typing import Final, Literal
 import click
 import msgspec
 
-from backstay.cli.options import as_json, with_folder
 from backstay.cli.output import escape_line, escape_untrusted, print_json, print_line, warn
+from backstay.cli.shared_options import as_json, with_folder
 from backstay.config.json_document import JsonText
 from backstay.config.locations import config_dir
 from backstay.config.permissions_section import unknown_permissions
@@ -20,9 +20,10 @@ from backstay.permissions.call_site import CallSite
 from backstay.permissions.lint import Complaint, command_kinds, lint_rules
 from backstay.permissions.tool_kinds import guess_tool
 from backstay.sandbox import resolve_paths
-from backstay.sandbox.folders import data_dir, program_folders, project_root
+from backstay.sandbox.program_folders import program_folders
 from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options
+from backstay.system.folders import data_dir, project_root
 from backstay.system.machine import SYSTEM
 from backstay.testing.permission_cases import answer_of, check_lines, score_lines
 from backstay.vocab.errors import UserError

@@ -8,8 +8,8 @@ from typing import Any, Final
 import click
 
 from backstay.cli import output
-from backstay.cli.options import as_json, with_folder, yes
 from backstay.cli.output import escape_untrusted, redact_untrusted
+from backstay.cli.shared_options import as_json, with_folder, yes
 from backstay.config.person import require_person
 from backstay.plugins.ids import compare
 from backstay.plugins.install.install import Staged, list_contents

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from backstay.cli import output
-from backstay.cli.options import ON_EXCEED, is_unicode
+from backstay.cli.shared_options import ON_EXCEED, is_unicode
 from backstay.config.former_name import explain_former_store
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import no_model

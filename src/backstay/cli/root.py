@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from backstay.cli import output
-from backstay.cli.options import ON_EXCEED, F, StoreLocation, accept_location, is_unicode
+from backstay.cli.shared_options import ON_EXCEED, F, StoreLocation, accept_location, is_unicode
 
 COMMANDS: Final[dict[str, str]] = dict(
     line.split(maxsplit=1)

@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from backstay.catalog import sessions
-from backstay.cli.options import StoreLocation, as_json, with_location
 from backstay.cli.output import COULD_NOT, DONE, HALTED, escape_line, print_json, print_line, warn
+from backstay.cli.shared_options import StoreLocation, as_json, with_location
 from backstay.config.known_keys import collect_keys
 from backstay.config.layers import load_layers
 from backstay.config.person import require_person
@@ -24,14 +24,14 @@ from backstay.logic.secrets.redact import Redactor
 from backstay.logic.state.prompt_variables import secret_values
 from backstay.logic.text import pluralise
 from backstay.ports import EventStore, SessionQuery
-from backstay.sandbox.folders import data_dir
 from backstay.secrets.erase import Erased, check_erasable, is_clean, scour
 from backstay.secrets.erase import erase as erase_session
-from backstay.secrets.families import Family, families
+from backstay.secrets.related_sessions import SessionFamily, group_families
 from backstay.secrets.scan import Findings
 from backstay.secrets.scan import scan as scan_session
 from backstay.session.options import default_store_url
 from backstay.stores.open import open_store
+from backstay.system.folders import data_dir
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import BackstayError, NoSession, UserError
 
@@ -89,8 +89,8 @@ async def scan(location: StoreLocation, *, session: str | None, as_json: bool) -
         try:
             async with _open(url, read_only=True) as store:
                 for family in await _families(store, session):
-                    eraser = await family.teach(store, Eraser(_NO_HASHES, known))
-                    found += [await scan_session(store, each, eraser) for each in family.meant]
+                    eraser = await family.collect_secrets(store, Eraser(_NO_HASHES, known))
+                    found += [await scan_session(store, each, eraser) for each in family.selected]
         except BackstayError as exc:
             failed = _skip(location, url, exc)
     if session is not None and not found and not failed:
@@ -154,13 +154,13 @@ class _Erasure(msgspec.Struct):
 
     async def store(self, store: EventStore, session: str | None) -> None:
         """Erase the secrets of one store, once the person has agreed."""
-        meant = await _families(store, session)
-        self.visited += sum(len(family.meant) for family in meant)
-        found = [await family.with_secrets(store, Eraser(_NO_HASHES, self.known)) for family in meant]
-        count = sum(len(family.meant) for family in found)
+        selected = await _families(store, session)
+        self.visited += sum(len(family.selected) for family in selected)
+        found = [await family.with_secrets(store, Eraser(_NO_HASHES, self.known)) for family in selected]
+        count = sum(len(family.selected) for family in found)
         if not count and session is not None and await is_clean(store):
             return
-        for family in meant if session is not None else ():
+        for family in selected if session is not None else ():
             for other in await family.find_left_out(store, Eraser(_NO_HASHES, self.known)):
                 warn(
                     f"{other.id} belongs to it and keeps its secrets; what {session} tells of them cannot be found there any more. "
@@ -171,20 +171,20 @@ class _Erasure(msgspec.Struct):
             await self._family(store, family)
         await scour(store)
 
-    async def _family(self, store: EventStore, family: Family) -> None:
+    async def _family(self, store: EventStore, family: SessionFamily) -> None:
         """Erase the secrets of a family, or nothing of it: a secret that one session told is searched for in all of them."""
-        if not family.meant:
+        if not family.selected:
             return
-        for meta in family.meant:
+        for meta in family.selected:
             try:
                 await check_erasable(store, meta)
             except BackstayError as exc:
                 self.failed = True
-                others = ", ".join(each.id for each in family.meant if each.id != meta.id)
+                others = ", ".join(each.id for each in family.selected if each.id != meta.id)
                 warn(f"{meta.id} stays as it is{f', and with it {others}' if others else ''}: {exc}")
                 return
-        eraser = await family.teach(store, Eraser(self.key, self.known))
-        for meta in family.meant:
+        eraser = await family.collect_secrets(store, Eraser(self.key, self.known))
+        for meta in family.selected:
             try:
                 self.done.append(await erase_session(store, meta, eraser, reason=self.reason, clock=SystemClock()))
             except BackstayError as exc:  # another process has opened it since
@@ -211,16 +211,16 @@ async def _open(url: str, *, read_only: bool = False) -> AsyncIterator[EventStor
         await store.close()
 
 
-async def _families(store: EventStore, session: str | None) -> Sequence[Family]:
+async def _families(store: EventStore, session: str | None) -> Sequence[SessionFamily]:
     """Return the requested sessions with those that belong to them, least recently used first."""
     every = sorted(await store.list(SessionQuery(include_children=True)), key=lambda meta: (meta.updated, meta.id))
     if session is None:
-        return families(every, {each.id for each in every})
+        return group_families(every, {each.id for each in every})
     try:
-        meant = await sessions.find(store, session)
+        selected = await sessions.find(store, session)
     except NoSession:
         return ()
-    return families([meant, *every], {meant.id})
+    return group_families([selected, *every], {selected.id})
 
 
 def _skip(location: StoreLocation, url: str, error: BackstayError) -> bool:

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from backstay.catalog import sessions as catalog
-from backstay.cli.options import StoreLocation, as_json, settings, with_location, yes
 from backstay.cli.output import COULD_NOT, escape_line, print_json, print_line, print_outcome, print_table, warn
+from backstay.cli.shared_options import StoreLocation, as_json, settings, with_location, yes
 from backstay.config.model_finder import Finder
 from backstay.config.person import require_person
 from backstay.config.settings import Settings, load_settings
@@ -26,9 +26,9 @@ from backstay.logic.state.session_state import SessionRecord, State, state_of
 from backstay.logic.text import pluralise, show_invisible
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.registry import full_name
-from backstay.sandbox.folders import project_root
 from backstay.session.options import Options
 from backstay.stores.open import open_store
+from backstay.system.folders import project_root
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import BackstayError, NeedsUpgrade, NoSession, UserError
 from backstay.vocab.event import Recorded

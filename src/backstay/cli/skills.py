@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from backstay.cli import output
-from backstay.cli.options import StoreLocation, as_json, trust, with_location
+from backstay.cli.shared_options import StoreLocation, as_json, trust, with_location
 from backstay.config.layers import read_layers
 from backstay.config.locations import ProjectPaths
 from backstay.logic.text import show_invisible

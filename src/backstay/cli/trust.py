@@ -9,12 +9,12 @@ from typing import Final
 import click
 
 from backstay.cli import output
-from backstay.cli.options import StoreLocation, as_json, with_folder, yes
 from backstay.cli.output import escape_untrusted, redact_untrusted
+from backstay.cli.shared_options import StoreLocation, as_json, with_folder, yes
 from backstay.config.layers import Layered, read_layers
 from backstay.config.person import require_person
 from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust, list_changed
-from backstay.sandbox.folders import data_dir, project_root
+from backstay.system.folders import data_dir, project_root
 from backstay.system.machine import SystemClock
 from backstay.vocab.messages import iso
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backstay.cli import output
-from backstay.cli.options import StoreLocation, as_json, with_location
+from backstay.cli.shared_options import StoreLocation, as_json, with_location
 from backstay.config.settings import load_settings
 from backstay.logic.budget import add, cost, dollars
 from backstay.ports import EventStore, SessionQuery

@@ -23,9 +23,9 @@ from msgspec import Struct
 from backstay.config.json_document import LARGEST
 from backstay.config.locations import MANAGED, claude_dir, config_dir, data_folder, home_dir
 from backstay.config.person import require_person
-from backstay.sandbox.folders import project_root
 from backstay.stores.sqlite.cipher import SERVICE
 from backstay.system.files import make_folder, open_regular, read_regular, sync_folder
+from backstay.system.folders import project_root
 from backstay.vocab.errors import UserError
 
 FORMER: Final = "holdfast"

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from backstay.config.entries import Judgement, SettingsEntry, explain, judge, why_not
 from backstay.config.former_name import former_keys, warn_former
+from backstay.config.kept_denials import DenialCopies
 from backstay.config.key_table import find_key
-from backstay.config.last_good import LastGood
 from backstay.config.layer_file import HooksSection, LayerFile, forbids_bypass, own_mode, read_layer
 from backstay.config.locations import MANAGED, ProjectPaths, SettingsFile, places
 from backstay.config.permissions_section import UnknownMode
@@ -149,7 +149,7 @@ def read_layers(
     looked_for = (*(each.path for each in wanted), root / SERVERS, TrustStore(data).path)
     seen_before = {os.fspath(path): stamp_at(path) for path in looked_for}
     notes: list[str] = []
-    files = tuple(_read(wanted, LastGood(data), notes))
+    files = tuple(_read(wanted, DenialCopies(data), notes))
     own = tuple(file for file in files if not file.place.of_project)
     brought = tuple(file for file in files if file.place.of_project)
     seen = survey(root, cwd, brought, own=own, home=paths.home, mode=own_mode(files), bare=bare)
@@ -157,41 +157,41 @@ def read_layers(
     if brought or judged.survey.claims:
         notes += warn_of_odd_root(Path(seen.root), paths.home)
     notes += warn_former(root, environment, bare=bare)
-    beside = _keys_beside(root, wanted, LastGood(data), environment) if bare else frozenset()
+    beside = _keys_beside(root, wanted, DenialCopies(data), environment) if bare else frozenset()
     keys = beside | former_keys(environment)
     return replace(_fold(files, judged, paths, notes), fingerprint=seen_before, keys_beside=keys)
 
 
-def _read(wanted: Sequence[SettingsFile], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
+def _read(wanted: Sequence[SettingsFile], denial_copies: DenialCopies, notes: list[str]) -> Iterator[LayerFile]:
     """Yield the files that are there. One that is the same file as another counts once, as the person's."""
     found: list[LayerFile] = []
     for place in wanted:
         if place.source != "flag" and is_missing(place.path):
             continue
-        file = _read_one(place, last_good)
+        file = _read_one(place, denial_copies)
         if file.text is not None and place.source != "flag":
-            notes += filter(None, (last_good.remember(file),))
+            notes += filter(None, (denial_copies.remember(file),))
         found.append(file)
     own = {file.text.inode for file in found if file.text is not None and not file.place.of_project}
     yield from (each for each in found if not (each.place.of_project and each.text and each.text.inode in own))
 
 
 def _keys_beside(
-    root: Path, wanted: Sequence[SettingsFile], last_good: LastGood, environment: Mapping[str, str]
+    root: Path, wanted: Sequence[SettingsFile], denial_copies: DenialCopies, environment: Mapping[str, str]
 ) -> frozenset[str]:
     """Return the keys that the person's files name, though nothing else in them counts."""
     every = places(root, given=None, bare=False, environment=environment)
     own = (each for each in every if each.source == "person" and each not in wanted)
-    return frozenset().union(*map(last_good.keys_of, own))
+    return frozenset().union(*map(denial_copies.keys_of, own))
 
 
-def _read_one(place: SettingsFile, last_good: LastGood) -> LayerFile:
+def _read_one(place: SettingsFile, denial_copies: DenialCopies) -> LayerFile:
     try:
         return read_layer(place)
     except UserError as exc:
         if place.source == "flag" or isinstance(exc, UnknownMode):
             raise
-        kept = last_good.recall(place, str(exc))
+        kept = denial_copies.recall(place, str(exc))
         if kept is not None:
             return kept
         raise UserError(

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from backstay.sandbox.folders import project_root
+from backstay.system.folders import project_root
 from backstay.vocab.rules import RuleSource
 
 MANAGED: Final = Path("/etc/backstay/settings.json")

@@ -17,7 +17,7 @@ from backstay.providers.format import Encoder, Format, HttpRequest
 from backstay.providers.registry import PROVIDERS, find_model, load_format, parse_name
 from backstay.providers.scripted import PLAYED
 from backstay.providers.wrapper import ModelAround
-from backstay.sandbox.folders import data_dir
+from backstay.system.folders import data_dir
 from backstay.system.machine import is_loopback
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError

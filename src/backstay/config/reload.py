@@ -1,10 +1,10 @@
-"""Compare settings with those that a session began with: a file that changes meanwhile takes back nothing that it denied."""
+"""Find out that settings files have changed during a session, and keep applying what they denied when it began."""
 
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from backstay.config.last_good import DECIDING
+from backstay.config.kept_denials import DECIDING
 from backstay.config.layers import HookLayer, Layered
 from backstay.config.permissions_section import looser
 from backstay.system.files import has_changed
@@ -15,7 +15,7 @@ def has_changed_since(layers: Layered) -> bool:
     return has_changed(layers.fingerprint)
 
 
-def no_looser(before: Layered, now: Layered) -> Layered:
+def keep_denials(before: Layered, now: Layered) -> Layered:
     """Return `now` with everything that `before` denied, asked about and had guarded.
 
     The model itself can change files between two turns: a file that it empties, or takes back with git, must not free it.

@@ -18,10 +18,10 @@ from backstay.providers.local.engine import fitting, require_engine
 from backstay.providers.local.model import find_local
 from backstay.providers.local.pins import LOCAL, list_pins
 from backstay.runtime.bus import follow
-from backstay.sandbox.folders import data_dir
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.session.session import Session
+from backstay.system.folders import data_dir
 from backstay.tools.files.read import read_file
 from backstay.tools.files.write import write_file
 from backstay.tools.shell.bash import run_command

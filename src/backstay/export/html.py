@@ -19,7 +19,7 @@ from backstay.export.dialogue import (
     Paragraph,
 )
 from backstay.export.markdown import segments
-from backstay.logic.text import describe_size, shorten, show_lines
+from backstay.logic.text import describe_size, shorten_to_line, show_lines
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """What a browser may do with the page: show it."""
@@ -34,7 +34,7 @@ def html_page(dialogue: Dialogue) -> Iterator[str]:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f"<title>{escape(shorten(show_lines(dialogue.title)))}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(shorten_to_line(show_lines(dialogue.title)))}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f'<header>\n<h1 dir="auto">{title}</h1>\n<dl>\n{"".join(map(_fact, dialogue.facts))}</dl>\n</header>\n<main>\n'
     )
     for turn in dialogue.turns:
@@ -45,7 +45,7 @@ def html_page(dialogue: Dialogue) -> Iterator[str]:
 
 def in_line(text: str) -> str:
     """Return `text` for the inside of a line."""
-    return _escape(shorten(text))
+    return _escape(shorten_to_line(text))
 
 
 def in_block(text: str, kind: str) -> str:

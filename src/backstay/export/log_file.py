@@ -21,9 +21,9 @@ from backstay.catalog import sessions
 from backstay.catalog.hold import hold_session, make_nonce, refuse_writing
 from backstay.catalog.load import PagedLog
 from backstay.logic.decide.step import settle
-from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.log_copies import disarm, is_quiet
 from backstay.logic.state.progress import Progress, fold, fold_all
+from backstay.logic.stored_content import digest, find_cited_blobs
 from backstay.ports import Clock, EventStore
 from backstay.system.files import read_whole
 from backstay.tools.shell.processes import is_left_running

@@ -20,7 +20,7 @@ from backstay.export.dialogue import (
     PageTurn,
     Paragraph,
 )
-from backstay.logic.text import describe_size, shorten, show_lines
+from backstay.logic.text import describe_size, shorten_to_line, show_lines
 
 _OPENING: Final = re.compile(r"( *(?:(?:[-*+]|\d{1,9}[.)]) +)*)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
 """The beginning of a block of code, also where it is an item of a list."""
@@ -57,7 +57,7 @@ def quote(text: str, *, hard: bool = False) -> str:
 
 def in_code(text: str) -> str:
     """Return `text` as code for the inside of a line."""
-    flat = shorten(show_lines(text)) or " "
+    flat = shorten_to_line(show_lines(text)) or " "
     ticks = "`" * (1 + max(map(len, _TICKS.findall(flat)), default=0))
     space = " " if "`" in flat else ""
     return f"{ticks}{space}{flat}{space}{ticks}"
@@ -65,12 +65,12 @@ def in_code(text: str) -> str:
 
 def in_words(text: str) -> str:
     """Return `text` for the inside of a line, with all markup escaped."""
-    return _PUNCTUATION.sub(r"\\\1", shorten(show_lines(text)))
+    return _PUNCTUATION.sub(r"\\\1", shorten_to_line(show_lines(text)))
 
 
 def in_html(text: str) -> str:
     """Return `text` for the inside of a line of HTML."""
-    return escape(shorten(show_lines(text)))
+    return escape(shorten_to_line(show_lines(text)))
 
 
 def segments(text: str) -> Iterator[Segment]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from backstay.commands.registry import CommandResult, Submission
 from backstay.export.formats import export, format_of, write_pieces
 from backstay.headless.result import DONE, FAILED, INTERRUPTED, USAGE
-from backstay.logic.state.content import LONG
+from backstay.logic.stored_content import LONG
 from backstay.runtime.services import fetch_text
 from backstay.session.project.mentions import read_mentions
 from backstay.session.session import Prompt, Session

@@ -8,7 +8,7 @@ from typing import Final
 
 from backstay.logic.budget import DOLLAR, dollars
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.text import shorten, show_invisible
+from backstay.logic.text import shorten_to_line, show_invisible
 from backstay.permissions.lint import Complaint, lint_rules
 from backstay.permissions.rule_index import family, is_about
 from backstay.runtime.ask_approval import THIS_SESSION
@@ -44,7 +44,7 @@ _NEEDS_TRUST: Final = re.compile(r"the workspace is not trusted|waits for trust\
 
 def one_line_note(text: str) -> str:
     """Return `text` as one short line without secrets."""
-    return shorten(show_invisible(Redactor().text(text)), LONGEST_NOTE)
+    return shorten_to_line(show_invisible(Redactor().text(text)), LONGEST_NOTE)
 
 
 def first_notes(notes: Sequence[str], *, trusted: bool = True) -> Iterator[str]:

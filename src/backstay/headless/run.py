@@ -24,7 +24,6 @@ from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore
 from backstay.providers.local.pins import profile_of
 from backstay.runtime.inbox import Inbox
-from backstay.sandbox.folders import project_root
 from backstay.session.apply_settings import apply_settings
 from backstay.session.assemble import open_with
 from backstay.session.options import Options, ResolvedOptions
@@ -33,6 +32,7 @@ from backstay.session.project.discover import discover_here
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.skills.agents import AgentDefinition, resolve_model
 from backstay.skills.scan import Found
+from backstay.system.folders import project_root
 from backstay.vocab.errors import BackstayError, BadId, UserError
 from backstay.vocab.events import Started
 from backstay.vocab.rules import Rule

@@ -12,7 +12,7 @@ import msgspec
 
 from backstay.hooks.run_context import HandlerOutcome, HookInput, RunContext
 from backstay.hooks.spec import CommandHook, HookSpec
-from backstay.sandbox.folders import bytecode_folder
+from backstay.system.folders import bytecode_environment
 from backstay.tools.shell.processes import (
     CALL_VARIABLE,
     HOOK_VARIABLE,
@@ -320,7 +320,7 @@ def _environment(spec: HookSpec, handler: CommandHook, payload: HookInput, conte
         "CLAUDE_PLUGIN_ROOT": spec.root if spec.source == "plugin" else "",
     }
     values = {name: value for name, value in known.items() if isinstance(value, str) and value}
-    return {**without_keys(context.environment), **dict(handler.env), **values, **bytecode_folder()}
+    return {**without_keys(context.environment), **dict(handler.env), **values, **bytecode_environment()}
 
 
 def _argv(handler: CommandHook, environment: Mapping[str, str]) -> list[str]:

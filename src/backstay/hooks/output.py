@@ -245,7 +245,7 @@ def read_answer(
         if exit_code != 0:
             return _failure(spec, _describe_exit(exit_code, stderr))
         added = plain if EVENTS[event].text else ""
-        return HookAnswer(hook=spec.id, event=event, label=spec.label, context=shorten(added))
+        return HookAnswer(hook=spec.id, event=event, label=spec.label, context=cut_with_note(added))
     if exit_code < 0:
         parsed.problems.append(_describe_exit(exit_code, stderr))
     return _answer_of_output(spec, parsed)
@@ -257,15 +257,15 @@ def read_ok(event: str, text: str, *, spec: HookSpec) -> HookAnswer:
     content = _object(fenced[1] if fenced else text.strip())
     ok = content.get("ok") if content is not None else None
     if content is None or find_repeated_name(fenced[1] if fenced else text.strip()) or not isinstance(ok, bool):
-        return _failure(spec, f'the answer is not like {{"ok": true}}: {shorten(text.strip(), 200)!r}')
+        return _failure(spec, f'the answer is not like {{"ok": true}}: {cut_with_note(text.strip(), 200)!r}')
     why = content.get("reason")
     if ok or (content.get("impossible") is True and event in ("Stop", "SubagentStop")):
-        notes = (shorten(str(why), NOTE),) if not ok and why else ()
+        notes = (cut_with_note(str(why), NOTE),) if not ok and why else ()
         return HookAnswer(hook=spec.id, event=event, label=spec.label, notes=notes)
-    reason = shorten(why) if isinstance(why, str) and why.strip() else f"A hook of {event} says no."
+    reason = cut_with_note(why) if isinstance(why, str) and why.strip() else f"A hook of {event} says no."
     continues = isinstance(spec.handler, PromptHook) and spec.handler.continues
     ends = not continues and EVENTS[event].decides in ("step", "result") and event not in ("Stop", "SubagentStop")
-    return _refusal(spec, reason, stops=ends, notes=() if EVENTS[event].decides else (shorten(reason, NOTE),))
+    return _refusal(spec, reason, stops=ends, notes=() if EVENTS[event].decides else (cut_with_note(reason, NOTE),))
 
 
 def is_ok_form(text: str) -> bool:
@@ -274,7 +274,7 @@ def is_ok_form(text: str) -> bool:
     return content is not None and "ok" in content and not (_DECIDING & content.keys())
 
 
-def shorten(text: str, most: int = CONTEXT) -> str:
+def cut_with_note(text: str, most: int = CONTEXT) -> str:
     """Cut `text` to at most `most` characters, and say how many are left out."""
     text = text.strip()
     return text if len(text) <= most else f"{text[:most]}\n[{len(text) - most} characters are left out here]"
@@ -331,7 +331,7 @@ def _answer_of_output(spec: HookSpec, parsed: ParsedOutput) -> HookAnswer:
     if parsed.problems and not (parsed.refused or parsed.stops):
         failure = _failure(spec, "; ".join(each.rstrip(".") for each in parsed.problems), parsed.notes)
         asks = parsed.decision == "ask" and failure.decision is None
-        return replace(failure, decision="ask", reason=shorten(parsed.reason)) if asks else failure
+        return replace(failure, decision="ask", reason=cut_with_note(parsed.reason)) if asks else failure
     notes = [*parsed.notes, *(f"{spec.label}: {problem}" for problem in parsed.problems)]
     decision, args = parsed.decision, parsed.args
     if spec.doubt and (decision == "allow" or args):
@@ -348,11 +348,13 @@ def _answer_of_output(spec: HookSpec, parsed: ParsedOutput) -> HookAnswer:
         label=spec.label,
         decision=decision,
         blocked=blocked,
-        reason=shorten(parsed.reason or (f"A hook of {parsed.event} refused." if blocked and not context else "")),
+        reason=cut_with_note(
+            parsed.reason or (f"A hook of {parsed.event} refused." if blocked and not context else "")
+        ),
         args="" if decision == "deny" else args,
-        context=shorten(context) if EVENTS[parsed.event].context else "",
+        context=cut_with_note(context) if EVENTS[parsed.event].context else "",
         output=parsed.output,
-        notes=tuple(shorten(note, NOTE) for note in notes),
+        notes=tuple(cut_with_note(note, NOTE) for note in notes),
         stops=parsed.stops,
     )
 
@@ -367,13 +369,13 @@ def _decision_of_stop(event: str) -> tuple[Decision | None, bool]:
 def _exit_2(spec: HookSpec, parsed: ParsedOutput | None, stderr: str) -> HookAnswer:
     """Return the answer of exit 2. JSON may give the reason; it takes no refusal back."""
     facts = spec.facts
-    reason = shorten((parsed.reason if parsed else "") or stderr)
-    notes = tuple(shorten(note, NOTE) for note in parsed.notes) if parsed else ()
+    reason = cut_with_note((parsed.reason if parsed else "") or stderr)
+    notes = tuple(cut_with_note(note, NOTE) for note in parsed.notes) if parsed else ()
     if parsed is not None and (parsed.stops or parsed.decision == "deny"):
         return _refusal(spec, reason, stops=parsed.stops, notes=notes)
     if facts.exit_2 in ("blocks", "model"):
         return _refusal(spec, reason, notes=notes)
-    text = f"{spec.label}: {shorten(reason, NOTE) or 'it ended with exit 2'}"
+    text = f"{spec.label}: {cut_with_note(reason, NOTE) or 'it ended with exit 2'}"
     if facts.exit_2 == "ignored":
         text = f"{text} (exit 2 refuses nothing at {spec.event})"
     return HookAnswer(hook=spec.id, event=spec.event, label=spec.label, notes=(*notes, text))
@@ -401,7 +403,7 @@ def _refusal(
 
 def _failure(spec: HookSpec, why: str, notes: list[str] | tuple[str, ...] = ()) -> HookAnswer:
     """Return the answer of a hook that failed: refuse, or go on as if it were not there; a note tells the person in any case."""
-    why = shorten(why, NOTE)
+    why = cut_with_note(why, NOTE)
     refuses = spec.on_failure == "block" and bool(spec.facts.decides)
     text = (
         "so it was refused; 'onFailure': 'continue' in its settings would let it pass"
@@ -421,5 +423,5 @@ def _failure(spec: HookSpec, why: str, notes: list[str] | tuple[str, ...] = ()) 
 
 def _describe_exit(exit_code: int, stderr: str) -> str:
     how = f"it was killed by signal {-exit_code}" if exit_code < 0 else f"it ended with exit {exit_code}"
-    words = shorten(stderr, 500)
+    words = cut_with_note(stderr, 500)
     return f"{how}{_KNOWN_EXITS.get(exit_code, '')}{f': {words}' if words else ''}"

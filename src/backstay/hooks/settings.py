@@ -228,7 +228,9 @@ class _Reader:
                 if each.on_failure == "block" and not _is_observer(each)
             ]
         stays = (
-            f" Until it is mended, it fails whenever {meant} is due, and what it guards is refused." if guards else ""
+            f" Until the file is fixed, it fails whenever {meant} is due, and what it guards is refused."
+            if guards
+            else ""
         )
         self._warn(where, f"{problem}{'.' if guards else '; it is ignored.'}{_advice(name, meant)}{stays}")
         for each in guards:
@@ -305,7 +307,9 @@ class _Reader:
     ) -> Iterator[HookSpec]:
         """Warn, and keep a broken guard in its place."""
         guards = (on_failure or EVENTS[event].on_failure) == "block"
-        stays = " Until it is mended, it fails whenever it is due, and what it guards is refused." if guards else ""
+        stays = (
+            " Until the file is fixed, it fails whenever it is due, and what it guards is refused." if guards else ""
+        )
         self._warn(where, f"{problem} The hook cannot run.{stays}")
         if guards:
             yield make_spec(

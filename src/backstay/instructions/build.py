@@ -38,7 +38,7 @@ from backstay.instructions.parts import (
 from backstay.instructions.repository import branch_of, detect
 from backstay.instructions.safe_reader import FileReading, TextFile
 from backstay.instructions.tasks import find_tasks, frame_tasks, sort_tasks
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.logic.text import attribute, defuse, frame, one_line
 from backstay.system.files import Stamp, has_changed
 from backstay.vocab.events.instructions import InstructionsRead

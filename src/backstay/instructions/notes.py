@@ -16,8 +16,8 @@ from backstay.instructions.inputs import KIB, InstructionInputs
 from backstay.instructions.markdown import front, with_imports
 from backstay.instructions.parts import fit_files
 from backstay.instructions.safe_reader import FileReading, TextFile
-from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import State
+from backstay.logic.stored_content import digest
 from backstay.vocab.events.instructions import NotesShown
 
 AGENTS: Final = "AGENTS.md"

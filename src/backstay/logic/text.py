@@ -93,10 +93,10 @@ def read_visible(text: str) -> VisibleText:
 
 def one_line(text: str, most: int = 300) -> str:
     """Return the `text` of another on one line of at most `most` characters, without hidden ones."""
-    return shorten(strip_invisible(text[: 4 * most]), most)
+    return shorten_to_line(strip_invisible(text[: 4 * most]), most)
 
 
-def shorten(text: str, most: int = 200) -> str:
+def shorten_to_line(text: str, most: int = 200) -> str:
     """Return `text` on one line of at most `most` characters. Of a long text, read only the beginning."""
     flat = " ".join(text[: 4 * most].split())
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"

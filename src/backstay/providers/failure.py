@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from backstay.logic.text import shorten
+from backstay.logic.text import shorten_to_line
 from backstay.providers.http.failures import (
     kind_of_status,
     page_words,
@@ -205,4 +205,4 @@ def _until(text: str, low: Mapping[str, str]) -> float | None:
 
 def _tidy(words: str) -> str:
     """Return one line of at most `LONGEST` characters, in which no key stands."""
-    return shorten(without_secrets(words), LONGEST)
+    return shorten_to_line(without_secrets(words), LONGEST)

@@ -14,9 +14,9 @@ import anyio.lowlevel
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.state.content import digest
 from backstay.logic.state.request_messages import Outgoing, find_blobs
 from backstay.logic.state.transcript import Transcript
+from backstay.logic.stored_content import digest
 from backstay.logic.text import pluralise
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.registry import PROVIDERS, FindFacts, catalog_facts, parse_name

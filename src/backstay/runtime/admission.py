@@ -6,8 +6,8 @@ An item that cannot be written now fails alone, and its sender gets the error.
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.state.content import as_stored_event
 from backstay.logic.state.session_state import State
+from backstay.logic.stored_content import as_stored_event
 from backstay.runtime.inbox import InboxItem
 from backstay.runtime.mask_events import Mask
 from backstay.vocab.errors import BackstayError, IllegalTransition, InputConflict, UserError

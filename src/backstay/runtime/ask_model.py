@@ -13,8 +13,8 @@ from backstay.logic.budget import cost
 from backstay.logic.context_usage import tokens_of
 from backstay.logic.json_checks import answer_problem
 from backstay.logic.secrets.redact import PLAIN
-from backstay.logic.state.content import digest, make_durable, replace_surrogates
 from backstay.logic.state.request_messages import find_blobs
+from backstay.logic.stored_content import digest, make_durable, replace_surrogates
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.runtime.barrier import Fault
 from backstay.runtime.run_tool import inspect_call

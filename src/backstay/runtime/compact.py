@@ -25,8 +25,8 @@ from backstay.logic.compaction import (
 from backstay.logic.context_usage import estimate_text
 from backstay.logic.decide.model_call import estimate_cost
 from backstay.logic.secrets.redact import PLAIN
-from backstay.logic.state.content import replace_surrogates, shorten
 from backstay.logic.state.session_state import State
+from backstay.logic.stored_content import replace_surrogates, to_stored_text
 from backstay.logic.text import pluralise
 from backstay.ports import Model, ModelRequest
 from backstay.runtime.ask_model import stream_model
@@ -232,7 +232,7 @@ class Compact(Performer[CompactionStarted]):
             listed = "\n".join(f"- [{todo.status}] {todo.content}" for todo in todos)
             text = f"{text}\n\nThe list of things to do, as it stands:\n{listed}"
         if text:
-            summary, blobs = shorten(text)
+            summary, blobs = to_stored_text(text)
         event = state_after(chosen, summary, started.trigger)
         event = replace(
             event,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.secrets.rewrite import FILES, Moved, change_blob, rewrite_event
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.runtime.inbox import InboxItem
 from backstay.vocab.deltas import Delta
 from backstay.vocab.event import Draft, Event

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from backstay.logic.state.content import make_durable, replace_surrogates
+from backstay.logic.stored_content import make_durable, replace_surrogates
 from backstay.ports import Confinement, Tool, ToolOutput
 from backstay.runtime.admission import as_stored
 from backstay.runtime.barrier import Fault, run_guarded

@@ -16,7 +16,7 @@ from typing import Final
 import anyio.to_thread
 from msgspec import Struct
 
-from backstay.sandbox.folders import project_root
+from backstay.system.folders import project_root
 from backstay.system.programs import run_program, without_loading
 from backstay.vocab.env_keys import without_keys
 from backstay.vocab.errors import UserError

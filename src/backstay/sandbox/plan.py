@@ -23,7 +23,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from backstay.permissions.data_tables import read_places
-from backstay.sandbox.folders import project_root
+from backstay.system.folders import project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import FsScope
 

@@ -22,9 +22,9 @@ import msgspec
 
 from backstay.ports import Confinement
 from backstay.sandbox import bubblewrap, landlock, seccomp
-from backstay.sandbox.folders import data_dir
 from backstay.sandbox.plan import SandboxPlan, Scratch, plan_sandbox
 from backstay.system.files import replace_file, stamp_at
+from backstay.system.folders import data_dir
 from backstay.system.programs import load_behind, without_loading
 from backstay.version import VERSION
 from backstay.vocab.specs import FsScope

@@ -15,7 +15,7 @@ from backstay.catalog.hold import fold_log, hold_session, make_nonce, whole_log,
 from backstay.logic.decide.step import stamp
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.rewrite import Moved, change_blob, rewrite_event, without_contents
-from backstay.logic.state.content import as_stored_event, find_cited_blobs
+from backstay.logic.stored_content import as_stored_event, find_cited_blobs
 from backstay.ports import ChangedPast, Clock, EventStore, Rewritable
 from backstay.secrets.scan import Cited, SecretScan, content_of, kinds_of
 from backstay.stores.trace.files import trace_folder

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from backstay.logic.secrets.erase import Eraser, kind_of
 from backstay.logic.secrets.redact import replace
 from backstay.logic.secrets.rewrite import FILES, as_text, list_texts, texts_in
-from backstay.logic.state.content import find_cited_blobs
+from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import EventStore, Rewritable
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import trace_texts

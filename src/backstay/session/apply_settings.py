@@ -13,14 +13,14 @@ from backstay.config.known_keys import collect_keys
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import Finder, choose
 from backstay.config.permissions_section import looser
-from backstay.config.reload import no_looser
+from backstay.config.reload import keep_denials
 from backstay.config.settings import IDLE_TIMEOUT_S, ChatSettings, Settings, load_settings
 from backstay.config.trust.trust_store import GrantStore
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, Model
-from backstay.sandbox.folders import data_dir, project_root
 from backstay.session.options import Options, ResolvedOptions, ResolvedSettings
+from backstay.system.folders import data_dir, project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode, SessionMeta
@@ -121,7 +121,7 @@ def read_and_apply(options: Options, meta: SessionMeta | None, before: Layered |
     read = options.layers or partial(
         read_layers, given=None if alone else given, trust=options.trust, bare=alone, vouched=vouched
     )
-    layers = read(cwd) if before is None else no_looser(before, read(cwd))
+    layers = read(cwd) if before is None else keep_denials(before, read(cwd))
     found = with_layers(options, layers, meta.mode if meta else None)
     if not options.bare:
         found = replace(found, rules=(*found.rules, *GrantStore(data_dir()).rules(str(project))))

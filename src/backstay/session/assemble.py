@@ -26,8 +26,8 @@ from backstay.hooks.run_context import PythonFunction
 from backstay.hooks.spec import HookSpec
 from backstay.instructions.base_prompt import BASE
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.state.content import digest, replace_surrogates
 from backstay.logic.state.prompt_variables import fill_variables, secret_values
+from backstay.logic.stored_content import digest, replace_surrogates
 from backstay.permissions import rule_about
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Model, Tool, Trace
@@ -38,7 +38,6 @@ from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks, InForce, ResolveModel, Services, StoreGrants, keep_alive
-from backstay.sandbox.folders import data_dir
 from backstay.session.apply_settings import apply_settings
 from backstay.session.extensions import ExtensionHost
 from backstay.session.limits import make_policy, model_facts, with_model_profile
@@ -56,6 +55,7 @@ from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.session.workspace import SessionSandbox, call_site_of, check_sandbox, path_resolver
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace, NoTrace
+from backstay.system.folders import data_dir
 from backstay.tools.output import BoundedTool
 from backstay.tools.toolset import Toolset
 from backstay.vocab.errors import UserError

@@ -20,10 +20,10 @@ from backstay.logic.state.session_state import State
 from backstay.plugins.ids import check_name, check_version
 from backstay.ports import MachineMismatch, Slot, Tap
 from backstay.runtime.barrier import Fault, run_guarded
-from backstay.sandbox.folders import data_dir
 from backstay.session.open import Prepared
 from backstay.session.options import Options
 from backstay.session.session import Session
+from backstay.system.folders import data_dir
 from backstay.vocab.errors import IllegalTransition, StoreFull, StoreUnavailable, UserError
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events import FaultCaught, SlotWritten, TurnCompleted

@@ -10,8 +10,8 @@ from backstay.logic.budget import check_priced
 from backstay.logic.context_usage import estimate_schema, estimate_text
 from backstay.logic.decide.policy import SESSION_TURNS, Policy, compaction_share
 from backstay.logic.secrets.redact import redact
-from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import State
+from backstay.logic.stored_content import digest
 from backstay.ports import Answer, Asker, Question
 from backstay.providers.local.pins import profile_of
 from backstay.providers.registry import full_name

@@ -15,11 +15,11 @@ from backstay.catalog.hold import make_nonce, refuse_writing
 from backstay.config.permissions_section import looser
 from backstay.hooks.dispatch import mark_of
 from backstay.hooks.run_context import marks
-from backstay.logic.state.content import as_stored_event, replace_surrogates
 from backstay.logic.state.lifecycle import move
 from backstay.logic.state.prompt_variables import secret_variable
 from backstay.logic.state.resume import PendingOpen, ResumeReport, report
 from backstay.logic.state.session_state import State
+from backstay.logic.stored_content import as_stored_event, replace_surrogates
 from backstay.ports import EventStore, Machine, MachineMismatch, Slot
 from backstay.providers.registry import full_name
 from backstay.runtime.admission import as_stored
@@ -27,10 +27,10 @@ from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.services import ResolveModel
-from backstay.sandbox.folders import git_ref, project_root
 from backstay.session.limits import budget_change
 from backstay.session.options import ResolvedOptions
 from backstay.stores.owners import this_process
+from backstay.system.folders import git_ref, project_root
 from backstay.tools.shell.processes import stop_call, stop_calls, stop_group
 from backstay.version import VERSION
 from backstay.vocab.errors import NoSession, SeqConflict, StoreError, UserError

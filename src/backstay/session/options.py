@@ -12,7 +12,7 @@ from backstay.hooks.spec import HookSpec
 from backstay.logic.decide.policy import compaction_share
 from backstay.logic.state.retries import Retries
 from backstay.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
-from backstay.sandbox.folders import data_dir
+from backstay.system.folders import data_dir
 from backstay.system.machine import SystemClock
 from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError

@@ -18,11 +18,11 @@ from backstay.commands.registry import CommandCall, CommandResult, Submission
 from backstay.logic.budget import check_priced, dollars
 from backstay.logic.context_usage import estimate
 from backstay.logic.decide.policy import compaction_share
-from backstay.logic.state.content import LONG, make_durable, replace_surrogates, shorten
 from backstay.logic.state.entries import InvokedBy, SkillMode, SkillStatus, entry_added, skill_entry
 from backstay.logic.state.prompt_variables import fill_variables
 from backstay.logic.state.results import ExecutionResult, TurnResult, usage_snapshot
 from backstay.logic.state.resume import ResumeReport
+from backstay.logic.stored_content import LONG, make_durable, replace_surrogates, to_stored_text
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item, follow_input
 from backstay.runtime.callbacks import Callback, Callbacks
@@ -371,7 +371,7 @@ class Session(SessionView):
         """Add a message to the history without asking the model."""
         if role not in ("system", "user", "assistant"):
             raise UserError(f"A message of role {role!r} cannot be injected. Use 'system', 'user' or 'assistant'.")
-        part, blobs = shorten(content)
+        part, blobs = to_stored_text(content)
         await self._deliver(Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs, wakes=False)
 
     async def add_entry(self, kind: str, content: dict[str, object]) -> None:

@@ -7,9 +7,9 @@ import anyio
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.state.content import shorten
 from backstay.logic.state.entries import skill_entry
 from backstay.logic.state.session_state import State
+from backstay.logic.stored_content import to_stored_text
 from backstay.runtime.bus import follow
 from backstay.runtime.runner import Runner
 from backstay.vocab.errors import UserError
@@ -100,7 +100,7 @@ async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", text:
         plans.count += 1
         call = f"{runner.nonce}-skill-{plans.count}"
         child = child_session_id(services.session, call)
-        prompt, blobs = shorten(plan.prompt)
+        prompt, blobs = to_stored_text(plan.prompt)
         started = ChildStarted(
             call=call,
             child=child,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from backstay.catalog import sessions
 from backstay.hooks.dispatch import RunAgent
 from backstay.hooks.spec import AgentHook
-from backstay.logic.state.content import LONG
+from backstay.logic.stored_content import LONG
 from backstay.ports import EventStore, Model, ToolContext, ToolOutput
 from backstay.providers.recorded import PREFIX, RecordedModel
 from backstay.runtime.barrier import Fault

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import State
+from backstay.logic.stored_content import digest
 from backstay.permissions import Withheld, withheld
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Tool

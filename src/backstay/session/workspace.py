@@ -20,10 +20,11 @@ from backstay.permissions.sensitive_paths import find_protected
 from backstay.permissions.unasked import trusting_programs
 from backstay.ports import Confinement, Tool
 from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
-from backstay.sandbox.folders import links_of, own_programs, program_folders, project_root
+from backstay.sandbox.program_folders import links_of, program_folders, workspace_programs
 from backstay.sandbox.resolve_paths import follow_links, match
 from backstay.session.options import ResolvedOptions
 from backstay.system.files import read_regular
+from backstay.system.folders import project_root
 from backstay.system.machine import SYSTEM
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.tools import CallFacts
@@ -48,7 +49,7 @@ def call_site_of(
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
     found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
     path = os.environ.get("PATH", "")
-    folders, own = program_folders(found, path, cwd), own_programs(found, path, cwd)
+    folders, own = program_folders(found, path, cwd), workspace_programs(found, path, cwd)
     if imports_from(found, os.environ, cwd):
         own |= trusting_programs() - {"git"}
     call_site = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted, own_programs=own)

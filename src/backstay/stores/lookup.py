@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from backstay.logic.state.content import searchable_text
+from backstay.logic.stored_content import searchable_text
 from backstay.ports import SearchHit, SessionQuery
 from backstay.vocab.errors import NoSession
 from backstay.vocab.event import Recorded

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.outline import project
+from backstay.logic.stored_content import digest, find_cited_blobs
 from backstay.ports import NO_BLOBS, Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery
 from backstay.stores import owners
 from backstay.stores.lookup import find, newest, no_session, select, words_of

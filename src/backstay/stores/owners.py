@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.state.content import replace_surrogates
+from backstay.logic.stored_content import replace_surrogates
 from backstay.system.machine import boot_id
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Lease, Owner

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.state.content import make_durable
+from backstay.logic.stored_content import make_durable
 from backstay.ports import ModelReply
 from backstay.providers.format import Format
 from backstay.providers.http.response import HttpAnswer

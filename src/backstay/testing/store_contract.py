@@ -19,8 +19,8 @@ import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
-from backstay.logic.state.content import digest
 from backstay.logic.state.outline import project
+from backstay.logic.stored_content import digest
 from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SessionQuery
 from backstay.testing.builders import START, conversation, example_events, log, recorded, started
 from backstay.vocab.errors import (

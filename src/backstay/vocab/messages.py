@@ -1,7 +1,7 @@
 """Messages and their parts, in two forms.
 
 *Durable* parts are what the log holds: media and long text only as handles, reasoning without its signature. *In-flight* parts are what
-a provider adapter sends and receives. `logic/state/content.py` turns one into the other.
+a provider adapter sends and receives. `logic/stored_content.py` turns one into the other.
 """
 
 from collections.abc import Iterable

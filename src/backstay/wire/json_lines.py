@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.state.content import digest
+from backstay.logic.stored_content import digest
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade, UserError
 from backstay.vocab.event import By, Recorded
 from backstay.vocab.events import VERSIONS

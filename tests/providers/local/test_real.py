@@ -11,7 +11,7 @@ from backstay import open_session
 from backstay.providers.local.engine import Engines
 from backstay.providers.local.model import LocalModel
 from backstay.providers.local.pins import LOCAL, list_pins
-from backstay.sandbox.folders import data_dir
+from backstay.system.folders import data_dir
 from backstay.tools.files.read import read_file
 from backstay.tools.files.write import write_file
 from backstay.tools.shell.bash import run_command

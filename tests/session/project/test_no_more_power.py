@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.sandbox.folders import git_ref
+from backstay.system.folders import git_ref
 from backstay.vocab.events import ToolFinished
 from tests.contracts.kit import calls
 from tests.session.project.repository import Listener, Repository, named

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack, unpack_plan, unpack_tree
 from backstay.logic.context_usage import estimate_text
-from backstay.logic.state.content import HEAD, digest
+from backstay.logic.stored_content import HEAD, digest
 from backstay.vocab.errors import LogDamaged
 from backstay.vocab.event import Event
 from backstay.vocab.events import ModelReplied

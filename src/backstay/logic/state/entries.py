@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeGuard
 import msgspec
 
 from backstay.logic.budget import add
-from backstay.logic.state.content import LONG
+from backstay.logic.stored_content import LONG
 from backstay.tools.patch import PatchSection, patch_of, read_patch
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded, ToolOutcome, TurnOutcome

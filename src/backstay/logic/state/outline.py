@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from backstay.logic.text import shorten
+from backstay.logic.text import shorten_to_line
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import (
     ChildFinished,
@@ -60,7 +60,7 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
 
 def preview(text: str) -> str:
     """Return the first words of `text` on one line."""
-    return shorten(text, PREVIEW)
+    return shorten_to_line(text, PREVIEW)
 
 
 def _beginning(record: Recorded, event: Started) -> dict[str, object]:

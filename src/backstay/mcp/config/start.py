@@ -22,7 +22,7 @@ from backstay.mcp.dependencies import Dependencies, Noise, Programs
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.runtime.barrier import run_guarded
-from backstay.sandbox.folders import bytecode_folder
+from backstay.system.folders import bytecode_environment
 from backstay.tools.files.media_type import detect_image_type
 from backstay.tools.output import BoundedText, Keep, show_in_part
 from backstay.tools.shell.processes import KILL_S, RUN_VARIABLE, end_group, end_run, prepare_program, wait_for
@@ -99,7 +99,7 @@ class ServerPrograms:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd,
-            env={**env, **bytecode_folder(), RUN_VARIABLE: run},
+            env={**env, **bytecode_environment(), RUN_VARIABLE: run},
             start_new_session=True,
             preexec_fn=prepare_program(),  # noqa: PLW1509  # prepared before the fork; it only makes system calls
         )

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from backstay.config.private_file import alone
 from backstay.config.trust.inventory import hook_words, server_words
-from backstay.logic.state.content import replace_surrogates
+from backstay.logic.stored_content import replace_surrogates
 from backstay.plugins.ids import DIRECT, PluginId, check_version
 from backstay.plugins.install.archive import plugin_in
 from backstay.plugins.install.fetch import Fetched, Reach, fetch, room_in

@@ -125,7 +125,7 @@ class HttpAnswer:
         try:
             return self._decoder.body(payload) if isinstance(payload, bytes) else self._decoder.event(payload)
         except msgspec.DecodeError as exc:
-            shown = shorten(payload if isinstance(payload, bytes) else payload.data)
+            shown = quote_beginning(payload if isinstance(payload, bytes) else payload.data)
             raise ProviderError("transport", f"The provider sent something unreadable ({exc}): {shown!r}.") from exc
 
 
@@ -135,15 +135,20 @@ def _refuse_garbage(payload: bytes) -> None:
         msgspec.json.decode(payload, type=msgspec.Raw)
     except ValueError as exc:
         if payload.strip() not in (b"", b"[DONE]"):
-            raise ProviderError("transport", f"The stream is broken: {shorten(payload)!r} is not an event.") from exc
+            raise ProviderError(
+                "transport", f"The stream is broken: {quote_beginning(payload)!r} is not an event."
+            ) from exc
 
 
-def shorten(content: bytes) -> str:
-    """Return the first words of something unexpected."""
+def quote_beginning(content: bytes) -> str:
+    """Return the beginning of an answer that is not as expected."""
     text = content[: SHOWN * 4].decode("utf-8", "replace")
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _not_an_answer(content_type: str, head: bytes) -> str:
     what = content_type or "something without a content type"
-    return f"The address answered with {what}, which is not an answer of a model. It begins: {shorten(head)!r}. Is the address right?"
+    return (
+        f"The address answered with {what}, which is not an answer of a model. "
+        f"It begins: {quote_beginning(head)!r}. Is the address right?"
+    )

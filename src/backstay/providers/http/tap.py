@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.state.content import make_durable
+from backstay.logic.stored_content import make_durable
 from backstay.ports import ModelReply, Tap
 from backstay.providers.http.failures import disclosable
 from backstay.providers.http.response import PayloadKind, Watch

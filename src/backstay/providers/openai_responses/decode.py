@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.state.content import replace_surrogates
+from backstay.logic.stored_content import replace_surrogates
 from backstay.ports import ModelReply
 from backstay.providers.failure import complaint_in, stream_failure
 from backstay.providers.format import Decoder

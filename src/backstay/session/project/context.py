@@ -19,10 +19,10 @@ from backstay.logic.state.session_state import State
 from backstay.permissions.call_site import CallSite
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import ReadFolderNotes
-from backstay.sandbox.folders import data_dir
 from backstay.session.open import Prepared
 from backstay.session.options import ResolvedOptions
 from backstay.session.toolbox import StoredOutputs
+from backstay.system.folders import data_dir
 from backstay.vocab.event import Draft
 from backstay.vocab.events.tools import TaintMet
 from backstay.vocab.rules import Rule, RuleSource

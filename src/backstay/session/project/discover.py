@@ -12,11 +12,11 @@ from backstay.instructions.build import Instructions, gather
 from backstay.instructions.inputs import InstructionInputs, Listed, denials_of, find_inputs
 from backstay.memory.memory import Memory
 from backstay.providers.catalog import facts_of
-from backstay.sandbox.folders import data_dir
 from backstay.session.apply_settings import with_layers
 from backstay.session.options import Options, ResolvedOptions
 from backstay.skills.locations import PluginFolders, Sources, plugin_folders, sources_of
 from backstay.skills.scan import Found, scan_now
+from backstay.system.folders import data_dir
 from backstay.vocab.specs import Mode, ModelFacts
 
 if TYPE_CHECKING:

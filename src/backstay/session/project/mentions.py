@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
-from backstay.logic.state.content import LONG
+from backstay.logic.stored_content import LONG
 from backstay.logic.text import Mark, frame
 from backstay.skills.includes import FileInclusion, Inclusion
 from backstay.skills.render import Judged

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.state.content import digest, find_cited_blobs
 from backstay.logic.state.outline import project
+from backstay.logic.stored_content import digest, find_cited_blobs
 from backstay.ports import FoldSnapshot, LogSlice, SessionQuery
 from backstay.stores.lookup import no_session
 from backstay.stores.sqlite.connection import Db, Row, Value

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from backstay.logic.secrets.rewrite import Change, as_text, change_bytes
-from backstay.logic.state.content import find_cited_blobs
 from backstay.logic.state.conversation import SeenIds
 from backstay.logic.state.outline import project
+from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import ChangedPast, LogSlice
 from backstay.stores.disk_errors import explain_os
 from backstay.stores.sqlite import search

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from backstay.logic.state.content import searchable_text
+from backstay.logic.stored_content import searchable_text
 from backstay.ports import SearchHit
 from backstay.stores.lookup import find as hits_in
 from backstay.stores.lookup import newest, words_of

@@ -29,7 +29,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.logic.state.content import find_cited_blobs
+from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import Clock
 from backstay.system.machine import SystemClock
 from backstay.testing.crash.process import Blow, When

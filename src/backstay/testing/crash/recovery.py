@@ -6,8 +6,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from backstay.catalog import load, sessions
-from backstay.logic.state.content import find_cited_blobs
 from backstay.logic.state.session_state import state_of
+from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import EventStore, ModelRequest, SessionQuery
 from backstay.session.session import Session
 from backstay.testing.crash.invariants import (

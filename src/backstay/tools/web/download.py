@@ -12,8 +12,8 @@ import anyio.to_thread
 import httpx
 from msgspec import Struct
 
+from backstay.tools.web.interfaces import ClientFactory, FetchFailed, Page
 from backstay.tools.web.page_content import EXPLANATION, is_pdf, read_explanation, read_page, read_pdf_page
-from backstay.tools.web.ports import Clients, Page, Unfetched
 from backstay.version import VERSION
 from backstay.vocab.errors import EgressRefused
 
@@ -36,7 +36,7 @@ class Elsewhere(Struct, frozen=True):
 
 
 def normalise_url(url: str) -> str:
-    """Return the address to request. Raise `Unfetched` when two readers could take `url` for different places.
+    """Return the address to request. Raise `FetchFailed` when two readers could take `url` for different places.
 
     `http` becomes `https`: a page that others on the way can rewrite cannot be trusted. There is no way back when
     https fails; to use http, name its port, as in `http://example.com:80/`.
@@ -44,19 +44,19 @@ def normalise_url(url: str) -> str:
     url = url.strip()
     split = _split(url)
     if split.scheme.lower() not in ("http", "https"):
-        raise Unfetched("bad_url", f"{url[:200]!r} is not a web address. Write one that begins with https://.")
+        raise FetchFailed("bad_url", f"{url[:200]!r} is not a web address. Write one that begins with https://.")
     if split.scheme.lower() == "http" and split.port is None:
         return "https" + url[4:]
     return url
 
 
-async def fetch(clients: Clients, url: str) -> Page | Elsewhere:
-    """Get a page. Raise `Unfetched` for anything but an answer that can be read; cancellation is cancellation."""
+async def fetch(clients: ClientFactory, url: str) -> Page | Elsewhere:
+    """Get a page. Raise `FetchFailed` for anything but an answer that can be read; cancellation is cancellation."""
     try:
         async with clients() as client:
             came = await _follow(client, url)
     except EgressRefused as exc:
-        raise Unfetched(_REFUSALS.get(exc.kind, "refused"), f"{str(exc).rstrip('.')}.") from exc
+        raise FetchFailed(_REFUSALS.get(exc.kind, "refused"), f"{str(exc).rstrip('.')}.") from exc
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
         raise explain_failure(exc, url) from exc
     if isinstance(came, Elsewhere):
@@ -69,24 +69,24 @@ async def fetch(clients: Clients, url: str) -> Page | Elsewhere:
             return await anyio.to_thread.run_sync(read_page, *came, left.is_set, abandon_on_cancel=True)
     finally:
         left.set()  # the thread goes on by itself: it looks whether the caller still waits
-    raise Unfetched("not_text", f"{url!r} cannot be read: making sense of it took more than {READING_S:g} seconds.")
+    raise FetchFailed("not_text", f"{url!r} cannot be read: making sense of it took more than {READING_S:g} seconds.")
 
 
-def explain_failure(exc: Exception, url: str) -> Unfetched:
+def explain_failure(exc: Exception, url: str) -> FetchFailed:
     """Name a failure of the connection by its cause: the libraries in between hide it, at times twice."""
     host = urlsplit(url).hostname or url
     behind = list(_behind(exc))
     if isinstance(exc, httpx.TimeoutException) or any(isinstance(each, TimeoutError) for each in behind):
-        return Unfetched("timeout", f"{host!r} took too long: {exc} Try again, or another page.")
+        return FetchFailed("timeout", f"{host!r} took too long: {exc} Try again, or another page.")
     if any(isinstance(each, socket.gaierror) for each in behind):
-        return Unfetched("dns", f"There is no host {host!r}: its name cannot be resolved. Check the spelling.")
+        return FetchFailed("dns", f"There is no host {host!r}: its name cannot be resolved. Check the spelling.")
     if any(isinstance(each, ssl.SSLError) for each in behind):
-        return Unfetched("tls", f"{host!r} cannot be reached safely: {exc}.{_insist(url)}")
+        return FetchFailed("tls", f"{host!r} cannot be reached safely: {exc}.{_insist(url)}")
     if isinstance(exc, httpx.InvalidURL):
-        return Unfetched("bad_url", f"{url[:200]!r} is not an address: {exc}")
+        return FetchFailed("bad_url", f"{url[:200]!r} is not an address: {exc}")
     if isinstance(exc, httpx.ConnectError):
-        return Unfetched("connect", f"{host!r} does not take connections: {exc}.{_insist(url)}")
-    return Unfetched("broken", f"The answer of {host!r} broke off or cannot be read: {exc}.")
+        return FetchFailed("connect", f"{host!r} does not take connections: {exc}.{_insist(url)}")
+    return FetchFailed("broken", f"The answer of {host!r} broke off or cannot be read: {exc}.")
 
 
 _Came = tuple[str, str, bytes]
@@ -101,19 +101,19 @@ def _insist(url: str) -> str:
 
 def _split(url: str) -> SplitResult:
     if not url or len(url) > URL_CHARS:
-        raise Unfetched("bad_url", f"An address has 1 to {URL_CHARS} characters, not {len(url)}.")
+        raise FetchFailed("bad_url", f"An address has 1 to {URL_CHARS} characters, not {len(url)}.")
     if any(ord(char) <= 32 or char in '\\<>"^`{}|' or char == "\x7f" for char in url):
-        raise Unfetched("bad_url", f"{url[:200]!r} has characters that an address must not have. Escape them with %.")
+        raise FetchFailed("bad_url", f"{url[:200]!r} has characters that an address must not have. Escape them with %.")
     try:
         split = urlsplit(url)
         host, _ = split.hostname, split.port
         parsed = httpx.URL(url)
     except (ValueError, httpx.InvalidURL) as exc:
-        raise Unfetched("bad_url", f"{url[:200]!r} is not an address: {exc}") from exc
+        raise FetchFailed("bad_url", f"{url[:200]!r} is not an address: {exc}") from exc
     if "@" in split.netloc:
-        raise Unfetched("refused", "The address has a user's name in it. Leave out everything before the '@'.")
+        raise FetchFailed("refused", "The address has a user's name in it. Leave out everything before the '@'.")
     if host and host.isascii() and host != parsed.host.lower():
-        raise Unfetched("bad_url", f"{url[:200]!r} can be read in two ways. Write the host plainly.")
+        raise FetchFailed("bad_url", f"{url[:200]!r} can be read in two ways. Write the host plainly.")
     return split
 
 
@@ -131,9 +131,9 @@ async def _follow(client: httpx.AsyncClient, url: str) -> _Came | Elsewhere:
         if following.host != response.url.host:
             return Elsewhere(str(following)[:URL_CHARS])
         if response.url.scheme == "https" and following.scheme != "https":
-            raise Unfetched("redirect", f"{url!r} redirects from https to {following.scheme}. That is not followed.")
+            raise FetchFailed("redirect", f"{url!r} redirects from https to {following.scheme}. That is not followed.")
         url = str(following)
-    raise Unfetched("redirect", f"{url!r} redirects in circles: more than {REDIRECTS} times.")
+    raise FetchFailed("redirect", f"{url!r} redirects in circles: more than {REDIRECTS} times.")
 
 
 async def _read_answer(response: httpx.Response) -> _Came:
@@ -148,12 +148,12 @@ async def _read_answer(response: httpx.Response) -> _Came:
     raise _explain_status(response, body)
 
 
-def _explain_status(response: httpx.Response, body: bytes) -> Unfetched:
+def _explain_status(response: httpx.Response, body: bytes) -> FetchFailed:
     status, reason = response.status_code, response.reason_phrase
     words = (
         f"{response.url} answered {status}{' ' + reason if reason else ''}.{_HINTS.get(status, '')}{_later(response)}"
     )
-    return Unfetched("status", words, answer=read_explanation(response.headers.get("content-type", ""), body))
+    return FetchFailed("status", words, answer=read_explanation(response.headers.get("content-type", ""), body))
 
 
 _HINTS: Final = {

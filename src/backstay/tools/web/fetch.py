@@ -10,7 +10,7 @@ from msgspec import Meta
 from backstay.logic.text import frame, strip_invisible
 from backstay.ports import Tool, ToolOutput
 from backstay.tools.define import tool
-from backstay.tools.web.ports import Clients, Page, Summarise, Unfetched
+from backstay.tools.web.interfaces import ClientFactory, FetchFailed, Page, Summarise
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.specs import Taint
 
@@ -31,7 +31,7 @@ WEB_TAINTS: Final[tuple[Taint, ...]] = ("untrusted", "outside")
 
 
 def make_web_fetch(
-    clients: Clients, summarise: Summarise | None = None, *, now: Callable[[], float] = time.monotonic
+    clients: ClientFactory, summarise: Summarise | None = None, *, now: Callable[[], float] = time.monotonic
 ) -> Tool:
     """Make the tool. `clients` must judge where requests go; `summarise` answers a question about a page instead of showing it.
 
@@ -54,7 +54,7 @@ def make_web_fetch(
             if isinstance(page, str):
                 return ToolOutput(text=page, code="redirect")
             return await _show_page(page, offset, prompt, summarise)
-        except Unfetched as exc:
+        except FetchFailed as exc:
             explained = f" {WARNING}\n{frame('web_page', exc.answer)}" if exc.answer else ""
             return ToolOutput(text=f"{exc}{explained}", failed=True, code=exc.code)
 
@@ -86,7 +86,7 @@ def _size(kept: tuple[float, Page]) -> int:
     return len(kept[1].text) + sum(len(part.content) for part in kept[1].media)
 
 
-async def _page(clients: Clients, memory: _Memory, url: str) -> Page | str:
+async def _page(clients: ClientFactory, memory: _Memory, url: str) -> Page | str:
     """Return the page, or a text that says at which other host it is."""
     from backstay.tools.web.download import Elsewhere, fetch, normalise_url  # noqa: PLC0415 - it loads the HTTP client
 
@@ -106,7 +106,9 @@ async def _show_page(page: Page, offset: int, prompt: str, summarise: Summarise 
         kind, size = page.kind, len(page.media[0].content)
         return ToolOutput(text=f"{page.url} is a picture ({kind}, {size:,} bytes). {WARNING}", media=page.media)
     if offset and offset >= len(page.text):
-        raise Unfetched("past_end", f"{page.url!r} has {len(page.text):,} characters; offset={offset} is past its end.")
+        raise FetchFailed(
+            "past_end", f"{page.url!r} has {len(page.text):,} characters; offset={offset} is past its end."
+        )
     if not page.text.strip():
         hint = " It may be put together by scripts, which are not run." if page.kind == "HTML" else ""
         return ToolOutput(text=f"{page.url} ({page.kind}) has no text.{hint}")

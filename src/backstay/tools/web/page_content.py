@@ -11,7 +11,7 @@ from backstay.logic.text import strip_invisible
 from backstay.tools.files.media_type import detect_image_type
 from backstay.tools.files.pdf import read_pdf
 from backstay.tools.web.html_to_markdown import to_markdown
-from backstay.tools.web.ports import Page, Unfetched
+from backstay.tools.web.interfaces import FetchFailed, Page
 from backstay.vocab.messages import InlineMedia
 
 PDF_PAGES: Final = 100
@@ -23,7 +23,7 @@ EXPLANATION: Final = 2000
 
 
 def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bool] = lambda: False) -> Page:
-    """Read a body that is no PDF. Raise `Unfetched("not_text")` when it cannot be read. Takes seconds at times: not for the event loop.
+    """Read a body that is no PDF. Raise `FetchFailed("not_text")` when it cannot be read. Takes seconds at times: not for the event loop.
 
     It ends soon once `stopped` says that the caller is gone.
     """
@@ -31,7 +31,7 @@ def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bo
     if picture := detect_image_type(body):
         return Page(url, picture, media=(InlineMedia(media_type=picture, content=body, name=url[-200:]),))
     if not _is_text(media_type, body):
-        raise Unfetched(
+        raise FetchFailed(
             "not_text", f"{url!r} is {media_type or 'of no stated kind'}, {len(body):,} bytes that are not text."
         )
     html = media_type in _HTML or (media_type in _UNSTATED and _looks_like_html(body))
@@ -52,11 +52,11 @@ def is_pdf(body: bytes) -> bool:
 
 
 async def read_pdf_page(url: str, body: bytes) -> Page:
-    """Read a PDF in a process of its own, as files are. Raise `Unfetched("not_text")` when its text cannot be had."""
+    """Read a PDF in a process of its own, as files are. Raise `FetchFailed("not_text")` when its text cannot be had."""
     answer = await read_pdf(body, 1, PDF_PAGES, most=PDF_CHARS)
     if answer.problem:
         why = answer.detail or f"it is {answer.problem}"
-        raise Unfetched("not_text", f"{url!r} is a PDF whose text cannot be read: {strip_invisible(why)}")
+        raise FetchFailed("not_text", f"{url!r} is a PDF whose text cannot be read: {strip_invisible(why)}")
     text = "\n\n".join(f"[page {number}]\n{text}" for number, text in enumerate(answer.texts, 1))
     more = answer.total - len(answer.texts)
     return Page(url, "PDF", text=strip_invisible(text + (f"\n\n[{more} more pages are not shown]" if more else "")))

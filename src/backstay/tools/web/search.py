@@ -13,7 +13,7 @@ from backstay.logic.text import frame, one_line
 from backstay.ports import Tool, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.web.fetch import WARNING, WEB_TAINTS
-from backstay.tools.web.ports import Clients, SearchEngine, SearchResult, Unfetched
+from backstay.tools.web.interfaces import ClientFactory, FetchFailed, SearchEngine, SearchResult
 from backstay.vocab.errors import EgressRefused, UserError
 
 RESULTS: Final = 10
@@ -39,10 +39,10 @@ def make_web_search(engine: SearchEngine, *, patience_s: float = PATIENCE_S) -> 
         try:
             allowed, blocked = _domains(allowed_domains), _domains(blocked_domains)
             if allowed and blocked:
-                raise Unfetched("bad_arguments", "Give allowed_domains or blocked_domains, not both.")
+                raise FetchFailed("bad_arguments", "Give allowed_domains or blocked_domains, not both.")
             with anyio.fail_after(patience_s):
                 found = await engine.search(query, limit=limit, allowed=allowed, blocked=blocked)
-        except Unfetched as exc:
+        except FetchFailed as exc:
             return ToolOutput(text=str(exc), failed=True, code=exc.code)
         except TimeoutError:
             text = f"{engine.name} did not answer within {patience_s:g} seconds."
@@ -58,7 +58,7 @@ def _domains(given: Sequence[str] | None) -> tuple[str, ...]:
     for text in given or ():
         bare = re.sub(r"^(?:https?://)?(?:\*\.)?", "", text.strip().lower()).partition("/")[0].strip(".")
         if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", bare):
-            raise Unfetched("bad_arguments", f"{text!r} is not a domain. Write one such as 'example.com'.")
+            raise FetchFailed("bad_arguments", f"{text!r} is not a domain. Write one such as 'example.com'.")
         cleaned.append(bare)
     return tuple(dict.fromkeys(cleaned))
 
@@ -161,7 +161,9 @@ ENGINES: Final[Mapping[str, EngineApi]] = {
 """The engines by the names that settings use. The first with its variable set is taken where none is named."""
 
 
-def find_engine(name: str, clients: Clients, environment: Mapping[str, str], *, url: str = "") -> SearchEngine | None:
+def find_engine(
+    name: str, clients: ClientFactory, environment: Mapping[str, str], *, url: str = ""
+) -> SearchEngine | None:
     """Return the engine called `name`; for an empty name the first whose variable is set in the environment, or None.
 
     `url` is the address of the engine, where it is not the usual one. Raise `UserError` for an engine that cannot be used.
@@ -186,7 +188,7 @@ def find_engine(name: str, clients: Clients, environment: Mapping[str, str], *, 
 class WebEngine:
     """A search engine at an address. Its key goes to it and to nothing else."""
 
-    def __init__(self, clients: Clients, api: EngineApi, url: str, key: str = "") -> None:
+    def __init__(self, clients: ClientFactory, api: EngineApi, url: str, key: str = "") -> None:
         self.name = api.name
         self._clients = clients
         self._api = api
@@ -212,11 +214,11 @@ class WebEngine:
                     api.method, self._url, headers=self._headers, follow_redirects=False, **sent
                 )
         except EgressRefused as exc:
-            raise Unfetched("refused", f"{api.name} cannot be asked: {exc}") from exc
+            raise FetchFailed("refused", f"{api.name} cannot be asked: {exc}") from exc
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
             raise explain_failure(exc, self._url) from exc
         if not response.is_success:
-            raise Unfetched("status", f"{api.name} answered {response.status_code}.{_advice(response.status_code)}")
+            raise FetchFailed("status", f"{api.name} answered {response.status_code}.{_advice(response.status_code)}")
         return _read_results(response.content, api)[:limit]
 
 
@@ -239,11 +241,11 @@ def _advice(status: int) -> str:
 
 
 def _read_results(body: bytes, api: EngineApi) -> list[SearchResult]:
-    """Read the results in an answer. Leave out what is malformed; raise `Unfetched` for an answer that is no JSON."""
+    """Read the results in an answer. Leave out what is malformed; raise `FetchFailed` for an answer that is no JSON."""
     try:
         value: object = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as exc:
-        raise Unfetched("broken", f"The search engine's answer is not JSON: {exc}.") from exc
+        raise FetchFailed("broken", f"The search engine's answer is not JSON: {exc}.") from exc
     for key in api.rows:
         value = value.get(key) if isinstance(value, dict) else None
     rows = value if isinstance(value, list) else []

@@ -1,6 +1,6 @@
-"""Keep what a settings file denied, so that one that breaks takes nothing back.
+"""Keep applying what a settings file denied after it breaks.
 
-Of each file a copy is kept of what it denied and which keys it named when it could last be read.
+The data folder has a copy, for each file, of what it denied and which keys it named when Backstay could last read it.
 """
 
 import hashlib
@@ -27,15 +27,15 @@ DECIDING: Final = frozenset(event.name for event in EVENTS.values() if event.dec
 """Hook events whose answer can stop something."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a file."""
+class KeptDenials(msgspec.Struct, frozen=True, kw_only=True):
+    """The denials of one settings file, as its copy holds them."""
 
     path: str
     digest: str
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     mode: Mode | None = None
-    """Only one that is stricter than the usual."""
+    """Only one that is stricter than `default`."""
     no_bypass: bool = False
     hooks: Mapping[str, object] = {}
     servers_off: tuple[str, ...] = ()
@@ -48,16 +48,16 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.deny or self.ask or self.mode or self.no_bypass or self.hooks or self.servers_off or self.keys)
 
 
-class LastGood:
-    """The copies, one file each under the data folder."""
+class DenialCopies:
+    """The copies of denials, one file each under the data folder."""
 
     def __init__(self, data: Path) -> None:
         self._folder = data / "last-good"
 
     def remember(self, file: LayerFile) -> str:
-        """Keep what `file`, which was read well, denies and names as keys.
+        """Copy what `file`, which was read without an error, denies and names as keys.
 
-        Return why that could not be done, when losing it would matter.
+        Return why the copy could not be written, when losing it would matter.
         """
         assert file.text is not None
         kept = _extract(file, file.text.digest)
@@ -69,7 +69,7 @@ class LastGood:
         return ""
 
     def recall(self, place: SettingsFile, problem: str) -> LayerFile | None:
-        """Return what the broken file at `place` said when it could last be read, less what it allowed; None when that is not known."""
+        """Return what the broken file at `place` denied and asked for when Backstay could last read it; None without a copy."""
         try:
             kept = self._load(place.path)
         except (OSError, UserError):
@@ -84,12 +84,12 @@ class LastGood:
             hooks=kept.hooks,
             servers_off=kept.servers_off,
             keys=kept.keys,
-            warnings=(f"{problem} Until it is mended, {words}.",),
+            warnings=(f"{problem} Until the file is fixed, {words}.",),
             broken=problem,
         )
 
     def keys_of(self, place: SettingsFile) -> tuple[str, ...]:
-        """Return the variables with keys that a file that counts for nothing names, or named when it could last be read."""
+        """Return the variables with keys that a file that does not apply names; of a broken one, those that its copy has."""
         if is_missing(place.path):
             return ()
         try:
@@ -98,10 +98,10 @@ class LastGood:
             kept = self.recall(place, str(exc))
             return () if kept is None else kept.keys
 
-    def _load(self, path: Path) -> Kept | None:
+    def _load(self, path: Path) -> KeptDenials | None:
         content = read_private(self._file(path))
         try:
-            return None if content is None else msgspec.json.decode(content, type=Kept)
+            return None if content is None else msgspec.json.decode(content, type=KeptDenials)
         except msgspec.DecodeError:
             return None
 
@@ -109,22 +109,22 @@ class LastGood:
         return self._folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:40]}.json"
 
 
-def _extract(file: LayerFile, digest: str) -> Kept:
-    said = file.permissions
-    return Kept(
+def _extract(file: LayerFile, digest: str) -> KeptDenials:
+    permissions = file.permissions
+    return KeptDenials(
         path=writable_name(file.place.path),
         digest=digest,
-        deny=tuple(map(str, said.select("deny"))),
-        ask=tuple(map(str, said.select("ask"))),
-        mode=said.mode if said.mode is not None and looser("default", said.mode) else None,
-        no_bypass=said.no_bypass,
+        deny=tuple(map(str, permissions.select("deny"))),
+        ask=tuple(map(str, permissions.select("ask"))),
+        mode=permissions.mode if permissions.mode is not None and looser("default", permissions.mode) else None,
+        no_bypass=permissions.no_bypass,
         hooks={} if file.hooks_off else {event: each for event, each in file.hooks.items() if event in DECIDING},
         servers_off=file.servers_off,
         keys=file.keys,
     )
 
 
-def _permissions(kept: Kept, place: SettingsFile) -> Permissions:
+def _permissions(kept: KeptDenials, place: SettingsFile) -> Permissions:
     rules = [Rule.parse("deny", text) for text in kept.deny] + [Rule.parse("ask", text) for text in kept.ask]
     return Permissions(
         rules=tuple(msgspec.structs.replace(rule, source=place.source, root=place.root) for rule in rules),

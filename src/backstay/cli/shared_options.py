@@ -1,4 +1,4 @@
-"""Options that several commands share, and where a command looks: its store and its folder."""
+"""Options that several commands share, and the store and folder a command works on."""
 
 import functools
 import inspect

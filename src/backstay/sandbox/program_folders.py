@@ -1,53 +1,11 @@
-"""Folders that matter to a session: its project, Backstay's own data, and where programs are found."""
+"""Find the folders with programs."""
 
 import os
 import shutil
-import stat
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
-
-
-def project_root(cwd: Path) -> Path:
-    """Return the git root above `cwd`, else `cwd` itself."""
-    for folder in (cwd, *cwd.parents):
-        if (folder / ".git").exists():
-            return folder
-    return cwd
-
-
-def data_dir() -> Path:
-    """Return the folder of sessions: `BACKSTAY_DATA_DIR`, else one under the user's data folder."""
-    if given := os.environ.get("BACKSTAY_DATA_DIR"):
-        return Path(given).expanduser().absolute()
-    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser().absolute() / "backstay"
-
-
-def bytecode_folder() -> dict[str, str]:
-    """Return the variable with which Python keeps its bytecode in the data folder.
-
-    Python runs what it finds in `__pycache__` instead of the source beside it, which is all that a person has seen and trusted.
-    """
-    return {"PYTHONPYCACHEPREFIX": str(data_dir() / "pycache")}
-
-
-def git_ref(root: Path) -> str | None:
-    """Return the branch or commit that `root` is on, from git's own file; None outside a repository."""
-    try:
-        handle = os.open(root / ".git" / "HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:  # an untrusted repository may have anything there
-        regular = stat.S_ISREG(os.fstat(handle).st_mode)
-        head = os.read(handle, 4096).decode("utf-8", "replace").strip() if regular else ""
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
-    return head.removeprefix("ref: refs/heads/") or None
-
 
 MOST: Final = 2_000
 """Entries of a folder that are looked at."""
@@ -72,7 +30,7 @@ def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...
     )
 
 
-def own_programs(roots: Sequence[str], path: str, cwd: str) -> frozenset[str]:
+def workspace_programs(roots: Sequence[str], path: str, cwd: str) -> frozenset[str]:
     """Return the names of programs that a shell finds in one of `roots` before any other folder of `path`, the variable."""
     found: dict[str, bool] = {}
     folders = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]
@@ -87,7 +45,7 @@ def own_programs(roots: Sequence[str], path: str, cwd: str) -> frozenset[str]:
     return frozenset(name for name, here in found.items() if here)
 
 
-def outside(name: str, root: Path) -> str | None:
+def find_program_outside(name: str, root: Path) -> str | None:
     """Find the program `name` outside of `root`, so that discovery in a workspace runs nothing of it."""
     real = os.path.realpath(root)
     if real == os.path.sep:

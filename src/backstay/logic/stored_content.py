@@ -1,4 +1,4 @@
-"""Convert parts of messages between their two forms, and find the blobs that events cite and the text that a search finds."""
+"""Turn message parts and events into their stored form, and find the blobs they refer to and the text to search."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -49,8 +49,8 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def shorten(text: str) -> tuple[Text | TextRef, dict[str, bytes]]:
-    """Return the durable form of `text`, and the blob that it needs, if it is long."""
+def to_stored_text(text: str) -> tuple[Text | TextRef, dict[str, bytes]]:
+    """Return the stored form of `text`, and the blob that it needs, if it is long."""
     if len(text) <= LONG // 4 or len(content := text.encode("utf-8", "surrogatepass")) <= LONG:
         return Text(text=text), {}
     sha = digest(content)
@@ -64,7 +64,7 @@ def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[StoredPart, ...],
     for part in parts:
         match part:
             case Text():
-                short, blob = shorten(part.text)
+                short, blob = to_stored_text(part.text)
                 durable.append(short)
                 blobs |= blob
             case SignedReasoning():

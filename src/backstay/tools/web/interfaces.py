@@ -1,4 +1,4 @@
-"""Roles that the web tools need filled from outside, and the values that they exchange."""
+"""The interfaces that the web tools call, and the values that they exchange with them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -11,15 +11,15 @@ from backstay.vocab.messages import InlineMedia
 if TYPE_CHECKING:
     import httpx  # it takes a while to load: only a request needs it
 
-Clients = Callable[[], "httpx.AsyncClient"]
-"""Makes a client for one call. Its requests are judged: where they may not go it raises `EgressRefused`."""
+ClientFactory = Callable[[], "httpx.AsyncClient"]
+"""Makes a client for one call. It raises `EgressRefused` for a request to an address that is not allowed."""
 
 Summarise = Callable[[str, str], Awaitable[str]]
 """Answers a question about a page: takes the framed page and the question. The model that answers has no tools."""
 
 
 class Page(Struct, frozen=True):
-    """A page as it can be shown."""
+    """A web page in a form that a model can read."""
 
     url: str
     kind: str
@@ -47,17 +47,17 @@ class SearchEngine(Protocol):
     async def search(
         self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
     ) -> Sequence[SearchResult]:
-        """Find at most `limit` pages, best first, of the domains that are allowed. Raise `Unfetched` when that cannot be done.
+        """Find at most `limit` pages, best first, of the domains that are allowed. Raise `FetchFailed` when it cannot.
 
-        An engine that cannot narrow by domain ignores the lists: its results are looked through afterwards.
+        An engine that cannot narrow by domain ignores the lists: the tool filters its results afterwards.
         """
 
 
-class Unfetched(Exception):
+class FetchFailed(Exception):
     """A request of a web tool failed; `code` says why in one word, the message in a sentence for the model."""
 
     def __init__(self, code: str, message: str, *, answer: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.answer = answer
-        """What the server had to say about it."""
+        """The text with which the server answered."""
