@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.walk_tree import OWN, WalkLimits
+from backstay.checkpoints.walk_tree import NEVER_ENTERED, WalkLimits
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.assemble import open_session
 from backstay.session.session import Session
@@ -48,7 +48,7 @@ def tree_of(folder: Path) -> dict[str, str]:
     """Everything below `folder` that a restore answers for: contents, modes, links, empty folders."""
     found: dict[str, str] = {}
     for here, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name.encode() not in OWN]
+        folders[:] = [name for name in folders if name.encode() not in NEVER_ENTERED]
         for name in (*folders, *files):
             path = os.path.join(here, name)
             facts = os.lstat(path)

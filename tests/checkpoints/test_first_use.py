@@ -10,7 +10,7 @@ import pytest
 
 from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import find_foreign_changes
-from backstay.checkpoints.walk_tree import HELD, WalkLimits
+from backstay.checkpoints.walk_tree import SANDBOX_PLACEHOLDERS, WalkLimits
 from backstay.commands.registry import CommandResult
 from backstay.sandbox.plan import _OWN
 from backstay.session.session import Session
@@ -245,7 +245,7 @@ async def test_a_number_means_the_turn_of_the_conversation_before_a_newer_one_th
 
 
 def test_the_folders_that_hold_a_place_are_those_that_walls_make() -> None:
-    assert {name.encode() for name in _OWN} == HELD
+    assert {name.encode() for name in _OWN} == SANDBOX_PLACEHOLDERS
 
 
 def test_an_empty_folder_that_held_a_place_is_not_part_of_a_tree_and_a_used_one_is(tmp_path: Path) -> None:

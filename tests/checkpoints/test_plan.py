@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.checkpoints.plan import (
-    PathCoverage,
     Tree,
     TreeEntry,
+    TreeScope,
     contents_at,
     entry_of,
     inside,
@@ -154,8 +154,8 @@ def test_a_path_lies_inside_by_plain_names_alone(path: bytes, lies: bool) -> Non
 
 
 def test_coverage_ends_at_what_was_left_out() -> None:
-    covered = PathCoverage((b"build", b"a/secret"))
-    assert [covered.covers(path) for path in (b"build", b"build/x/y", b"builder", b"a", b"a/secret/x", b"a/b")] == [
+    covered = TreeScope((b"build", b"a/secret"))
+    assert [covered.would_list(path) for path in (b"build", b"build/x/y", b"builder", b"a", b"a/secret/x", b"a/b")] == [
         *(False, False, True),
         *(True, False, True),
     ]

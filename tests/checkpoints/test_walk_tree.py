@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.checkpoints.plan import Tree, pack, unpack_tree
-from backstay.checkpoints.walk_tree import PORTION, RACY_NS, TreeRefused, Walk, WalkLimits
+from backstay.checkpoints.walk_tree import PORTION, RACY_NS, TreeRefused, TreeWalk, WalkLimits
 
 
 def take(
     root: Path, before: Tree | None = None, *, left_out: tuple[bytes, ...] = (), limits: WalkLimits | None = None
-) -> Walk:
+) -> TreeWalk:
     """Take a folder down, with what `before` says stored."""
     stored = {each.sha256.hex() for each in before.entries} if before else set()
-    walk = Walk(os.fsencode(root), left_out, before, stored, limits or WalkLimits())
+    walk = TreeWalk(os.fsencode(root), left_out, before, stored, limits or WalkLimits())
     for _ in walk.portions():
         pass
     return walk
@@ -93,7 +93,7 @@ def test_nothing_of_a_folder_that_is_too_large_is_read(tmp_path: Path) -> None:
     for number in range(3):
         with (tmp_path / str(number)).open("wb") as file:
             file.truncate(PORTION)
-    walk = Walk(os.fsencode(tmp_path), limits=WalkLimits(files=2))
+    walk = TreeWalk(os.fsencode(tmp_path), limits=WalkLimits(files=2))
     with pytest.raises(TreeRefused):
         next(walk.portions())
 

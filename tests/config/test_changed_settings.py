@@ -12,7 +12,7 @@ from backstay.config.layers import Layered, read_layers
 from backstay.config.reload import has_changed_since, keep_denials
 from backstay.config.trust.inventory import find_drift
 from backstay.config.trust.trust_store import TrustStore
-from backstay.session.apply_settings import read_and_apply
+from backstay.session.apply_settings import read_settings_files
 from backstay.session.options import Options
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import SessionMeta
@@ -134,13 +134,13 @@ def test_an_open_session_gives_what_held_and_gets_what_holds(world: World) -> No
     read = partial(world.read, trust=True)
     given = Options(cwd=world.project, layers=lambda cwd: read(), bare=True)
     meta = SessionMeta(id="s", cwd=str(world.project), mode="default")
-    first = read_and_apply(given, meta)
+    first = read_settings_files(given, meta)
     world.config.unlink()
 
-    second = read_and_apply(given, meta, first.resolved.layered)
+    second = read_settings_files(given, meta, first.resolved.layered)
 
     assert [str(rule) for rule in second.rules if rule.decision != "allow"] == ["Bash(curl *)", "Bash(git push *)"]
-    assert [str(rule) for rule in read_and_apply(given, meta).rules] == []
+    assert [str(rule) for rule in read_settings_files(given, meta).rules] == []
     assert TrustStore(world.data).path.exists() is False
 
 

@@ -10,7 +10,7 @@ from backstay.config import layers
 from backstay.config.layers import Layered, load_layers
 from backstay.config.permissions_section import looser
 from backstay.config.settings import Settings
-from backstay.session.apply_settings import with_layers
+from backstay.session.apply_settings import merge_layers
 from backstay.session.options import Options
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
@@ -219,12 +219,12 @@ def test_the_mode_of_an_opening_goes_before_that_of_a_project(world: World, said
     world.write(".claude/settings.json", {"permissions": {"defaultMode": wanted}})
 
     for trust in (True, False):
-        assert with_layers(Options(permission_mode=said), world.read(trust=trust)).permission_mode == said
+        assert merge_layers(Options(permission_mode=said), world.read(trust=trust)).permission_mode == said
 
 
 def test_rb_w21_where_nothing_is_said_nobody_is_left_unasked(world: World) -> None:
     for trust in (True, False, None):
-        assert with_layers(Options(), world.read(trust=trust)).permission_mode in (None, "default")
+        assert merge_layers(Options(), world.read(trust=trust)).permission_mode in (None, "default")
 
 
 def test_looser_orders_the_modes() -> None:
@@ -246,7 +246,7 @@ def test_bypass_can_be_forbidden_by_anybody(world: World, where: str, switch: ob
 
     assert (found.mode, found.bypass_forbidden) == ("default", str(path))
     with pytest.raises(UserError, match="forbids"):
-        with_layers(Options(permission_mode="bypassPermissions"), found)
+        merge_layers(Options(permission_mode="bypassPermissions"), found)
 
 
 MISTYPED = [
@@ -301,10 +301,10 @@ def test_a_managed_mode_is_not_made_looser_by_a_flag(world: World) -> None:
     world.write(world.managed, {"permissions": {"defaultMode": "default"}})
     found = world.read()
 
-    assert with_layers(Options(), found).permission_mode == "default"
-    assert with_layers(Options(permission_mode="plan"), found).permission_mode == "plan"
+    assert merge_layers(Options(), found).permission_mode == "default"
+    assert merge_layers(Options(permission_mode="plan"), found).permission_mode == "plan"
     with pytest.raises(UserError, match="looser than 'default'"):
-        with_layers(Options(permission_mode="acceptEdits"), found)
+        merge_layers(Options(permission_mode="acceptEdits"), found)
 
 
 def test_layers_fill_options_and_an_old_session_keeps_its_mode(world: World) -> None:
@@ -317,8 +317,8 @@ def test_layers_fill_options_and_an_old_session_keeps_its_mode(world: World) -> 
     )
     mine = Rule.parse("allow", "Read")
 
-    found = with_layers(Options(rules=(mine,), folders=("x",)), world.read())
-    resumed = with_layers(Options(), world.read(), "default")
+    found = merge_layers(Options(rules=(mine,), folders=("x",)), world.read())
+    resumed = merge_layers(Options(), world.read(), "default")
 
     assert [str(rule) for rule in found.rules] == ["Read", "Bash"]
     assert isinstance(found.settings, Settings)

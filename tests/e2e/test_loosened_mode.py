@@ -152,7 +152,7 @@ def test_a_copy_of_a_session_without_walls_says_so(door: Door, again: tuple[str,
     copied = door.spawn("-r", "s1", "--fork-session", "-p", "go", *again)
     walled = door.spawn("-r", "s1", "--fork-session", "-p", "go", "--scope", "sandboxed", *again)
 
-    assert copied.complaints.count("Commands still run without walls, as before; --scope sandboxed") == 1
+    assert copied.complaints.count("Commands still run without a sandbox, as before; --scope sandboxed") == 1
     assert "Commands still run" not in walled.complaints
 
 

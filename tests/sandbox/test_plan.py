@@ -12,7 +12,7 @@ import pytest
 
 from backstay.sandbox import seccomp
 from backstay.sandbox.plan import Scratch, above, plan_sandbox
-from backstay.sandbox.probe import ProbeReport, confinement_for, probe
+from backstay.sandbox.probe import ProbeReport, build_confinement, probe
 from backstay.vocab.errors import UserError
 from tests.sandbox.confinement_kit import REPOSITORY, Yard, escapes_unconfined, missing
 
@@ -227,20 +227,20 @@ def test_what_was_found_out_is_kept_for_the_next_process_and_damage_does_not_mat
 def test_a_session_gets_its_walls_and_the_scope_full_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "work").mkdir()
-    wall = confinement_for("sandboxed", [str(tmp_path / "work")])
+    wall = build_confinement("sandboxed", [str(tmp_path / "work")])
 
     assert wall is not None
     assert wall.name in ("bubblewrap", "landlock")
     assert "no network" in wall.words
     assert str(tmp_path / "work") in wall.words
-    assert confinement_for("full", [str(tmp_path / "work")]) is None
+    assert build_confinement("full", [str(tmp_path / "work")]) is None
 
 
 def test_where_nothing_works_there_is_no_wall_and_a_reason() -> None:
     report = ProbeReport(scope="sandboxed", why="because")
 
     assert not report.available
-    assert confinement_for("sandboxed", ["/"], report=report) is None
+    assert build_confinement("sandboxed", ["/"], report=report) is None
 
 
 @pytest.mark.skipif(not seccomp.is_supported(), reason="this machine's system calls are not known")

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
-from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, list_ignored, read_entry
+from backstay.checkpoints.walk_tree import TreeRefused, TreeWalk, WalkLimits, list_ignored, read_entry
 from backstay.config.locations import config_dir
 from backstay.logic.stored_content import digest, replace_surrogates
 from backstay.runtime.services import Services
@@ -168,7 +168,7 @@ class FileCapture(Struct, dict=True):
         sha, before = self._newest.get(root, ("", None))
         own = self._own_places(root)
         hidden = await list_ignored(os.fsdecode(root))
-        walk = Walk(root, {*hidden, *own}, before, self._stored, self.limits)
+        walk = TreeWalk(root, {*hidden, *own}, before, self._stored, self.limits)
         portions = walk.portions()
         event = TreeKept(root=os.fsdecode(root))
         try:

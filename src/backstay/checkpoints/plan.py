@@ -74,13 +74,13 @@ class Tree(msgspec.Struct, frozen=True, array_like=True):
     """Paths that were left out: ignored files, repositories' own data, devices, unreadable files."""
 
 
-class PathCoverage:
-    """Which paths a tree speaks of."""
+class TreeScope:
+    """Tells which paths a tree would list, whether or not they exist."""
 
     def __init__(self, left_out: Iterable[bytes]) -> None:
         self._left_out = frozenset(left_out)
 
-    def covers(self, path: bytes) -> bool:
+    def would_list(self, path: bytes) -> bool:
         """Return whether the tree would list `path` if it were there."""
         return not self._left_out or not any(above in self._left_out for above in (path, *parents(path)))
 
@@ -174,12 +174,12 @@ def contents_at(
     for root, now in present.items():
         first = first_tree(kept, root)
         base = trees[first[1]] if first is not None else now
-        covered = PathCoverage(base.left_out) if base is not None else None
+        covered = TreeScope(base.left_out) if base is not None else None
         if base is not None and base is not now:
             found |= _in_tree(base, now)
         until = first[0] if first is not None else 0
         for path, (seq, entry) in _earliest(kept, root).items():
-            says = covered is not None and covered.covers(path[len(root) + 1 :])
+            says = covered is not None and covered.would_list(path[len(root) + 1 :])
             if not says or not until or seq < until:
                 found[path] = entry
             elif path not in found:
@@ -210,8 +210,8 @@ def find_outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: 
 
 def find_hidden(base: Tree, now: Tree) -> Iterator[bytes]:
     """Find what `now` leaves out although it is there, and `base` would have listed: it is new, and not kept."""
-    covered, listed = PathCoverage(base.left_out), {each.path for each in base.entries}
-    return (path for path in now.left_out if path not in listed and covered.covers(path))
+    covered, listed = TreeScope(base.left_out), {each.path for each in base.entries}
+    return (path for path in now.left_out if path not in listed and covered.would_list(path))
 
 
 def find_not_kept(base: Tree, now: Tree, ignored: Collection[bytes]) -> Iterator[bytes]:
@@ -262,10 +262,10 @@ def _in_tree(base: Tree, now: Tree | None) -> dict[bytes, TreeEntry]:
     """Return what `base` says of every path of it and of `now`."""
     prefix = base.root + b"/"
     found = {prefix + each.path: msgspec.structs.replace(each, path=prefix + each.path) for each in base.entries}
-    covered = PathCoverage(base.left_out)
+    covered = TreeScope(base.left_out)
     for each in now.entries if now is not None else ():
         path = prefix + each.path
-        if path not in found and covered.covers(each.path):
+        if path not in found and covered.would_list(each.path):
             found[path] = TreeEntry(path=path, kind="absent")
     return found
 

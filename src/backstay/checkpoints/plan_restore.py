@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from backstay.checkpoints.capture import FileCapture, FolderState, make_kept_event
 from backstay.checkpoints.plan import (
     FileChange,
-    PathCoverage,
     RestorePlan,
     SeenAs,
     Tree,
     TreeEntry,
+    TreeScope,
     contents_at,
     find_foreign_changes,
     find_hidden,
@@ -31,7 +31,7 @@ from backstay.checkpoints.plan import (
     versions_at,
 )
 from backstay.checkpoints.points import Point, RestoreReport, before_programs, explain_unwatched
-from backstay.checkpoints.walk_tree import OWN, read_entry
+from backstay.checkpoints.walk_tree import NEVER_ENTERED, read_entry
 from backstay.checkpoints.write_back import OUTSIDE
 from backstay.logic.stored_content import digest
 from backstay.vocab.errors import BlobMissing, LogDamaged, UserError
@@ -148,13 +148,13 @@ class _PlanMaker(Struct):
             return
         prefix = state.root + b"/"
         there = {prefix + each.path: each for each in state.tree.entries} if state.tree is not None else {}
-        covered = PathCoverage(state.tree.left_out) if state.tree is not None else None
+        covered = TreeScope(state.tree.left_out) if state.tree is not None else None
         for path, entry in want.items():
             if not path.startswith(prefix):
                 continue
             if not inside(path, state.root):
                 self._leave(entry, OUTSIDE)
-            elif covered is not None and covered.covers(path[len(prefix) :]):
+            elif covered is not None and covered.would_list(path[len(prefix) :]):
                 now = there.get(path, TreeEntry(path, "absent"))
                 if not entry.same(now):
                     self._change(entry, now)
@@ -177,7 +177,7 @@ class _PlanMaker(Struct):
         if first is None or state.tree is None or not _before_programs(self.records, state, self.point):
             return ""
         left = find_not_kept(self.trees[first[1]], state.tree, state.ignored)
-        found = [each for each in left if each not in state.own and os.path.basename(each) not in OWN]
+        found = [each for each in left if each not in state.own and os.path.basename(each) not in NEVER_ENTERED]
         names = [each.decode("utf-8", "replace") for each in found[:NAMED]]
         shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

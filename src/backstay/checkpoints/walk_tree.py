@@ -1,4 +1,4 @@
-"""Take down what a folder holds: every name below it, with contents as they are needed.
+"""Record a folder: every name below it, and the contents that are not stored yet.
 
 The way goes by handles and through no link, so nothing outside the folder is ever read. A file that looks as it did last time is not read
 again. Owners, times, extended attributes and hard links are not kept.
@@ -20,10 +20,10 @@ from backstay.sandbox.git import run_git
 from backstay.system.handles import FOLDER, enter, open_regular, walk_to
 from backstay.vocab.errors import UserError
 
-OWN: Final = frozenset((b".git", b".backstay"))
+NEVER_ENTERED: Final = frozenset((b".git", b".backstay"))
 """Names of what is never looked into: repositories' own data and ours."""
-HELD: Final = frozenset((b".claude", b".backstay"))
-"""Folders that walls make where there are none: one that is empty, as a process that was killed left it, does not count."""
+SANDBOX_PLACEHOLDERS: Final = frozenset((b".claude", b".backstay"))
+"""Folders that the sandbox makes where there are none: one that is empty, as a process that was killed left it, does not count."""
 RACY_NS: Final = 2_000_000_000
 """A file that changed so shortly before it was taken down may change again without looking any different."""
 MOST_NAMES: Final = 1_000_000
@@ -48,7 +48,7 @@ class TreeRefused(Exception):
     """A folder cannot be kept; the message says why."""
 
 
-class Walk(Struct):
+class TreeWalk(Struct):
     """One look at a folder. `portions` must be used up before `tree` is there; each step of it may run in another thread."""
 
     root: bytes
@@ -75,7 +75,7 @@ class Walk(Struct):
         """Contents by hash that are not stored yet, some at a time. Raise `TreeRefused` when a limit is passed."""
         taken = time.time_ns()
         self._until = time.monotonic() + self.limits.seconds
-        self._known = _trust_files(self.before) if self.before is not None else {}
+        self._known = _files_safe_to_reuse(self.before) if self.before is not None else {}
         try:
             handle = os.open(self.root, FOLDER)
         except OSError as exc:
@@ -108,20 +108,20 @@ class Walk(Struct):
             raise TreeRefused(f"one of its folders has more than {MOST_NAMES} names")
         for name in names:
             below = path + b"/" + name if path else name
-            if name in HELD and (not path or b".git" in names) and _is_empty(handle, name):
+            if name in SANDBOX_PLACEHOLDERS and (not path or b".git" in names) and _is_empty(handle, name):
                 continue
-            if name in OWN or below in self.left_out:
+            if name in NEVER_ENTERED or below in self.left_out:
                 self._skipped.append(below)
                 continue
             try:
                 found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-                yield from self._one(handle, name, below, found, depth)
+                yield from self._visit(handle, name, below, found, depth)
             except FileNotFoundError:
                 continue  # it is gone meanwhile
             except OSError:
                 self._skipped.append(below)  # it may not be read, or became something else meanwhile
 
-    def _one(
+    def _visit(
         self, handle: int, name: bytes, path: bytes, found: os.stat_result, depth: int
     ) -> Iterator[Mapping[str, bytes]]:
         self._count(found)
@@ -212,7 +212,7 @@ def _is_empty(folder: int, name: bytes) -> bool:
         return False
 
 
-def _trust_files(tree: Tree) -> dict[bytes, TreeEntry]:
+def _files_safe_to_reuse(tree: Tree) -> dict[bytes, TreeEntry]:
     return {each.path: each for each in tree.entries if each.kind == "file" and each.ctime < tree.taken - RACY_NS}
 
 
@@ -249,10 +249,10 @@ async def list_ignored(folder: str) -> frozenset[bytes]:
     if found.code:
         return frozenset()
     names = found.out.split(b"\0")[:-1]  # what follows the last NUL is nothing, or a name that was cut off
-    return frozenset(_wholly(names))
+    return frozenset(_drop_partly_ignored(names))
 
 
-def _wholly(names: list[bytes]) -> list[bytes]:
+def _drop_partly_ignored(names: list[bytes]) -> list[bytes]:
     """Return `names` without folders of which only some files are ignored: git lists those right after the folder itself."""
     folders = {name for name in names if name.endswith(b"/")}
     partly = {above for name in names for above in _above(name) if above in folders}

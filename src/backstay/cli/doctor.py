@@ -202,7 +202,7 @@ def check_confinement(here: Here) -> Iterator[Finding]:
     scopes: tuple[FsScope, ...] = ("sandboxed", "project")
     for scope in scopes:
         yield from _confinement(scope)
-    yield Finding("full: no walls, by its name")
+    yield Finding("full: no sandbox, by its name")
 
 
 def _confinement(scope: FsScope) -> Iterator[Finding]:
@@ -227,7 +227,7 @@ def check_programs(here: Here) -> Iterator[Finding]:
     yield _program("bash", find("bash"), "Commands run in /bin/sh until then. Install bash.")
     yield _ripgrep(here)
     yield _program("git", find("git"), "Install git to see changes and branches.", level="note")
-    yield _program("bwrap", find("bwrap"), "For the strongest walls: apt install bubblewrap", level="note")
+    yield _program("bwrap", find("bwrap"), "For the strongest sandbox: apt install bubblewrap", level="note")
     try:
         import tree_sitter
         import tree_sitter_bash

@@ -1,4 +1,4 @@
-"""Follow a session of another process, and print its items as lines: the log is polled, fragments come from the trace.
+"""Follow another process's session for `log tail`, and format one item as one line: the log is polled, fragments come from the trace.
 
 An event reaches the log at once, a fragment reaches the trace a little later. So events are held back for one round, until the fragments
 before them have arrived.

@@ -21,7 +21,7 @@ from backstay.permissions.lint import Complaint, command_kinds, lint_rules
 from backstay.permissions.tool_kinds import guess_tool
 from backstay.sandbox import resolve_paths
 from backstay.sandbox.program_folders import program_folders
-from backstay.session.apply_settings import read_and_apply
+from backstay.session.apply_settings import read_settings_files
 from backstay.session.options import Options
 from backstay.system.folders import data_dir, project_root
 from backstay.system.machine import SYSTEM
@@ -167,7 +167,7 @@ def lint(cwd: Path, files: tuple[str, ...], as_json: bool) -> int:
 
 def _read_settings(cwd: Path, *, bare: bool) -> Options:
     """Return the options that the settings give sessions in a folder. Raise `UserError` when a file cannot be read."""
-    found = read_and_apply(Options(cwd=os.path.realpath(cwd), bare=bare), None)
+    found = read_settings_files(Options(cwd=os.path.realpath(cwd), bare=bare), None)
     layered = found.resolved.layered
     for words in (*layered.warnings, *filter(None, (layered.notice,))):
         warn(escape_line(words))

@@ -28,7 +28,7 @@ from backstay.config.key_table import (
 )
 from backstay.config.layer_file import LayerFile, own_mode
 from backstay.config.locations import SettingsFile
-from backstay.config.permissions_section import LEVEL, SECTION, looser, read_rule, slips_of
+from backstay.config.permissions_section import LEVEL, SECTION, find_misspelled, looser, read_rule
 from backstay.config.secret import mask
 from backstay.permissions.rule_index import DEFAULT_RULES
 from backstay.vocab.errors import UserError
@@ -198,7 +198,7 @@ def _read(file: LayerFile) -> Iterator[SettingsEntry]:
     """Yield the entries of a file, lists one by one, and what else stands beside them; nothing is judged yet."""
     if file.text is None:
         return _remember(file)
-    slips = {slip.where: slip.meant for slip in slips_of(file.content)}
+    slips = {slip.where: slip.meant for slip in find_misspelled(file.content)}
     return _FileWalk(file.place, file.text, slips).entries(file.content, (), ())
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from backstay.config.json_document import JsonReader, JsonText
 from backstay.config.key_table import find_key, is_shared, keys_below
 from backstay.config.locations import SettingsFile
-from backstay.config.permissions_section import LEVEL, Permissions, read_level, read_permissions, slip_words
+from backstay.config.permissions_section import LEVEL, Permissions, describe_misspelled, read_level, read_permissions
 from backstay.config.secret import find_named_keys
 from backstay.vocab.specs import Mode
 
@@ -90,7 +90,7 @@ def read_layer(place: SettingsFile) -> LayerFile:
         ),
         keys=find_named_keys(content, own=not place.of_project),
         warnings=tuple(reader.warnings),
-        slips=tuple(slip_words(reader, content)),
+        slips=tuple(describe_misspelled(reader, content)),
     )
 
 

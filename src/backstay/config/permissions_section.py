@@ -25,7 +25,7 @@ LEVEL: Final = "defaultTrustLevel"
 _LEVELS: Final[Mapping[str, Mode]] = {"safe": "plan", "moderate": "default", "full": "acceptEdits"}
 _LOOSENESS: Final[tuple[Mode, ...]] = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
 _LONGEST: Final = 200
-_MOST_TOLD: Final = 20
+_MOST_WARNINGS: Final = 20
 """Entries that are no rules that are told one by one."""
 MOST_RULES: Final = 5_000
 """Rules that one file may have: a start reads each of them."""
@@ -76,7 +76,7 @@ def read_permissions(
     """
     _check_keys(reader, content)
     said = reader.check(content.get(SECTION, {}), dict[str, object], (SECTION,))
-    slips = slips_of(content)
+    slips = find_misspelled(content)
     lists: dict[tuple[str, ...], object] = {(SECTION, each): said.get(each) for each in DECISIONS}
     _check_rules(reader, lists | {slip.where: slip.value for slip in slips})
     rules: list[Rule] = []
@@ -98,7 +98,7 @@ def read_permissions(
     )
 
 
-def slips_of(content: Mapping[str, object]) -> tuple[Slip, ...]:
+def find_misspelled(content: Mapping[str, object]) -> tuple[Slip, ...]:
     """Return the misspelled names in a file under which something stands that restricts."""
     found = list[Slip]()
     for section, inner in content.items():
@@ -110,9 +110,9 @@ def slips_of(content: Mapping[str, object]) -> tuple[Slip, ...]:
     return tuple(found)
 
 
-def slip_words(reader: JsonReader, content: Mapping[str, object]) -> Iterator[str]:
+def describe_misspelled(reader: JsonReader, content: Mapping[str, object]) -> Iterator[str]:
     """Yield a sentence about each misspelled name under which something stands that restricts."""
-    for slip in slips_of(content):
+    for slip in find_misspelled(content):
         name, where = ".".join(slip.where), f"{SECTION}.{slip.meant}"
         yield (
             f"{reader.text.place(slip.where)}: {name!r} is not a setting that this version knows (did you mean {where!r}?); "
@@ -122,7 +122,7 @@ def slip_words(reader: JsonReader, content: Mapping[str, object]) -> Iterator[st
 
 def unknown_permissions(content: Mapping[str, object]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield where an unknown key of `permissions` stands, or a key that is nearly `permissions`, and a sentence about it."""
-    slips = {slip.where: slip.meant for slip in slips_of(content)}
+    slips = {slip.where: slip.meant for slip in find_misspelled(content)}
     known = names_below((SECTION,))
     for section, inner in content.items():
         nearly_so = is_nearly_permissions(section)
@@ -191,10 +191,10 @@ def _rules(reader: JsonReader, decision: Decision, texts: Sequence[str], where: 
         if decision != "allow":
             raise UserError(f"{reader.text.place((*where, str(index)))}: {'.'.join(where)}: {problem}")
         odd += 1
-        if odd <= _MOST_TOLD:
+        if odd <= _MOST_WARNINGS:
             reader.warn(where, f"has {text[:_LONGEST]!r}{problem}", at=index)
-    if odd > _MOST_TOLD:
-        reader.warn(where, f"has {odd - _MOST_TOLD} more that allow nothing")
+    if odd > _MOST_WARNINGS:
+        reader.warn(where, f"has {odd - _MOST_WARNINGS} more that allow nothing")
     return found
 
 
@@ -245,5 +245,5 @@ def _stricter(mode: Mode) -> Mode | None:
 def _is_set(reader: JsonReader, value: object) -> bool:
     """Return whether the switch is on: anything but a clear no is a yes, since the switch only takes away."""
     if value not in (True, False, "disable", "enable", None):
-        reader.warn((SECTION, _NO_BYPASS), 'is neither "disable" nor true; it is taken as said')
+        reader.warn((SECTION, _NO_BYPASS), 'is neither "disable" nor true; it counts as set')
     return value not in (False, "enable", None)

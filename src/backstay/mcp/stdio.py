@@ -70,7 +70,7 @@ class _Pipes:
         for pipe in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(pipe.fileno(), False)
         self._noise = noise
-        self._strange = self._asked = 0
+        self._malformed = self._asked = 0
         self._arrived, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self.outgoing, self._leaving = anyio.create_memory_object_stream[SessionMessage](0)
         self.flushed = anyio.Event()
@@ -89,7 +89,7 @@ class _Pipes:
                     if self._asked > MOST_ASKED:
                         self._noise.add_nonsense(b"(requests without end, whose answers it does not read)")
                         return
-                    if len(line) > LARGEST or self._strange > MOST_NONSENSE:
+                    if len(line) > LARGEST or self._malformed > MOST_NONSENSE:
                         self._noise.add_nonsense(bytes(line[:400]) or b"(too many such lines)")
                         return
 
@@ -117,7 +117,7 @@ class _Pipes:
             self._stdin.close()
 
     def close(self) -> None:
-        """Close everything."""
+        """Close the output, the error stream and the message streams; `close_input` has closed the input."""
         for pipe in (self._stdout, self._stderr):
             pipe.close()
         for stream in (self._arrived, self.incoming, self.outgoing, self._leaving):
@@ -129,7 +129,7 @@ class _Pipes:
         try:
             message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
-            self._strange += 1
+            self._malformed += 1
             self._noise.add_nonsense(line)
             answered = _find_answered_id(line)
             if answered is None:

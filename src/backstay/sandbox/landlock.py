@@ -1,4 +1,4 @@
-"""A sandbox of rules: Landlock keeps a program from files and TCP, and a filter of system calls from what Landlock does not see.
+"""Confine a program with Landlock (files and TCP) and a seccomp filter (the rest).
 
 Landlock knows only what is allowed, for a folder and all below it. So where a closed place lies below an open one, each of its neighbours
 is opened instead; and what is sealed inside a working folder cannot be kept, because files must be made beside it.
@@ -33,7 +33,7 @@ _DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 """Not the terminals: another one of the same person could be read and written."""
 _NO_NEW_PRIVS: Final = 38
 _CAPSET: Final = {"x86_64": 126, "aarch64": 91}
-_FILE_POWERS: Final = 0b11011
+_FILE_CAPABILITIES: Final = 0b11011
 """CHOWN, DAC_OVERRIDE, FOWNER and FSETID: what the superuser keeps."""
 
 
@@ -80,7 +80,7 @@ class Landlock:
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
         """Return what to start instead of `argv`, and what the child does before."""
         self._plan.scratch.ready()
-        rules, install, give_up_powers = self._rules(), self._install, _powers()
+        rules, install, give_up_powers = self._rules(), self._install, _drop_capabilities()
 
         def enter() -> None:
             with contextlib.suppress(PermissionError):  # it leads one already
@@ -157,12 +157,12 @@ class _Ruleset:
     def __init__(self, attributes: _Attributes) -> None:
         size = 8 if abi() < 4 else 16 if abi() < 6 else 24
         self._call = _syscall()
-        self._number = int(self._call(_CREATE, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint(0)))
-        if self._number < 0:
+        self._fd = int(self._call(_CREATE, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint(0)))
+        if self._fd < 0:
             raise OSError(ctypes.get_errno(), f"Landlock makes no rules: {os.strerror(ctypes.get_errno())}")
-        os.set_inheritable(self._number, False)
+        os.set_inheritable(self._fd, False)
         self._prctl = ctypes.CDLL(None).prctl
-        weakref.finalize(self, os.close, self._number)
+        weakref.finalize(self, os.close, self._fd)
 
     def allow(self, path: str, rights: int) -> None:
         """Allow `rights` on a path and all below. One that is not there is left out: then it stays closed."""
@@ -174,18 +174,18 @@ class _Ruleset:
             if not stat.S_ISDIR(os.fstat(number).st_mode):
                 rights &= _OF_FILES
             rule = _Beneath(rights, number)
-            self._call(_ADD, ctypes.c_int(self._number), ctypes.c_int(1), ctypes.byref(rule), ctypes.c_uint(0))
+            self._call(_ADD, ctypes.c_int(self._fd), ctypes.c_int(1), ctypes.byref(rule), ctypes.c_uint(0))
         finally:
             os.close(number)
 
     def restrict(self) -> None:
         """Obey the rules from now on, or end. For the child."""
-        if self._prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or self._call(_RESTRICT, self._number, 0) != 0:
+        if self._prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or self._call(_RESTRICT, self._fd, 0) != 0:
             _end_child()
 
 
 def _end_child() -> None:
-    os.write(2, b"The walls around this command could not be built; it was not started.\n")
+    os.write(2, b"This command could not be sandboxed, so it was not started.\n")
     os._exit(126)
 
 
@@ -197,18 +197,21 @@ class _CapSets(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint32) for name in ("effective", "permitted", "inheritable", "e2", "p2", "i2"))
 
 
-def _powers() -> Callable[[], bool]:
+def _drop_capabilities() -> Callable[[], bool]:
     """Give a function for a new child to call: of the superuser's powers it keeps those over files alone."""
     if os.geteuid() != 0:
         return lambda: True
-    held = _read_powers()
-    header, sets = _CapHeader(0x2008_0522, 0), _CapSets(held & _FILE_POWERS, held & _FILE_POWERS, 0, 0, 0, 0)
+    held = _read_capabilities()
+    header, sets = (
+        _CapHeader(0x2008_0522, 0),
+        _CapSets(held & _FILE_CAPABILITIES, held & _FILE_CAPABILITIES, 0, 0, 0, 0),
+    )
     call, number = _syscall(), _CAPSET[platform.machine()]
     where, what = ctypes.byref(header), ctypes.byref(sets)
     return lambda: call(number, where, what) == 0
 
 
-def _read_powers() -> int:
+def _read_capabilities() -> int:
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
         return next((int(line.split()[1], 16) for line in status if line.startswith("CapPrm:")), 0)
 

@@ -1,7 +1,7 @@
 """Find out which kind of sandbox works on this machine, by trying to break out of each, never by asking for versions.
 
-Each kind of wall is raised around a small program that tries what must not work, and one thing that must. What it reached is seen from
-outside. The answer holds until the machine starts again or something that it depends on changes.
+Run a small program in each kind of sandbox; it tries what must fail and one thing that must work. The probe checks from outside what it
+reached. The answer holds until the machine starts again or something that it depends on changes.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ def probe(scope: FsScope, *, fresh: bool = False) -> ProbeReport:
     return _in_process(scope, _circumstances(), fresh)
 
 
-def confinement_for(
+def build_confinement(
     scope: FsScope,
     roots: Sequence[str],
     *,
@@ -94,18 +94,18 @@ def confinement_for(
     report = report or probe(scope)
     if scope == "full" or report.backend == "none":
         return None
-    plan = plan_sandbox(scope, roots, home=home or os.path.expanduser("~"), private=(*own_folders(), *private))
-    return _raise(report, plan)
+    plan = plan_sandbox(scope, roots, home=home or os.path.expanduser("~"), private=(*backstay_folders(), *private))
+    return _build_backend(report, plan)
 
 
-def own_folders() -> tuple[str, ...]:
+def backstay_folders() -> tuple[str, ...]:
     """Return the folders of Backstay's sessions and settings: no confined program sees them."""
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     config = os.environ.get("BACKSTAY_CONFIG_DIR") or os.path.join(base, "backstay")
     return (str(data_dir()), os.path.abspath(os.path.expanduser(config)))
 
 
-def _raise(report: ProbeReport, plan: SandboxPlan) -> "bubblewrap.Bubblewrap | landlock.Landlock":
+def _build_backend(report: ProbeReport, plan: SandboxPlan) -> "bubblewrap.Bubblewrap | landlock.Landlock":
     if report.backend == "bubblewrap":
         return bubblewrap.Bubblewrap(plan, user_namespace=report.user_namespace, graceful=report.graceful)
     return landlock.Landlock(plan)
@@ -188,7 +188,7 @@ def _candidates(scope: FsScope) -> Iterator[tuple[ProbeReport, str]]:
     missing = (
         ""
         if bubblewrap.find()
-        else "bubblewrap is not installed; install it for the strongest walls (apt install bubblewrap)."
+        else "bubblewrap is not installed; install it for the strongest sandbox (apt install bubblewrap)."
     )
     if os.geteuid() == 0 and not missing:
         yield msgspec.structs.replace(found, user_namespace=False), ""
@@ -221,7 +221,7 @@ def _run(candidate: ProbeReport, trial: Path, stack: ExitStack) -> tuple[set[str
     scratch = Scratch(str(trial))
     root, home = str(trial / "root"), str(trial / "home")
     plan = plan_sandbox(candidate.scope, [root], home=home, shown=(str(trial),), temporary=temporary, scratch=scratch)
-    wall = _raise(candidate, plan)
+    wall = _build_backend(candidate, plan)
     stack.callback(wall.close)
     listeners = _listen(trial, stack)
     ports = {name: port for name, (port, _) in listeners.items()}

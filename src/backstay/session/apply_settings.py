@@ -32,7 +32,7 @@ async def apply_settings(options: Options, store: EventStore) -> ResolvedOptions
         return options
     wanted = options.resume or options.session_id
     meta = await store.meta(wanted) if wanted and await sessions.exists(store, wanted) else None
-    found = await anyio.to_thread.run_sync(read_and_apply, options, meta)
+    found = await anyio.to_thread.run_sync(read_settings_files, options, meta)
     said = found.settings if isinstance(found.settings, Settings) else None
     keys = await anyio.to_thread.run_sync(collect_keys, said, found.resolved.layered, store.url)
     found = replace(found, resolved=replace(found.resolved, keys=found.resolved.keys.join((keys,))))
@@ -40,11 +40,13 @@ async def apply_settings(options: Options, store: EventStore) -> ResolvedOptions
         return found
     if found.settings is None and not any(isinstance(each, str) for each in (found.model, *found.fallback_models)):
         return replace(found, find=Finder(None, found.clock).find)
-    return await anyio.to_thread.run_sync(_read, found, meta is None, "" if meta is None else meta.model)
+    return await anyio.to_thread.run_sync(
+        _apply_model_settings, found, meta is None, "" if meta is None else meta.model
+    )
 
 
 def fill_defaults(options: ResolvedOptions, settings: Settings, *, new: bool) -> ResolvedOptions:
-    """Return `options` with what `settings` say where they say nothing. Only a `new` session gets a model, a budget and a scope from there.
+    """Fill the options that the caller left unset from `settings`. Only a `new` session gets a model, a budget and a scope from there.
 
     An old one has its own, and a change of the settings does not change what was recorded.
     """
@@ -57,12 +59,12 @@ def fill_defaults(options: ResolvedOptions, settings: Settings, *, new: bool) ->
         max_messages=chat.max_messages if options.max_messages is None else options.max_messages,
         max_session_turns=options.max_session_turns or chat.max_session_turns or 0,
         max_rounds=(chat.max_tool_turns or None) if options.max_rounds is None else options.max_rounds,
-        rules=(*options.rules, *_commands(chat)),
+        rules=(*options.rules, *_rules_of_allowed_commands(chat)),
     )
     return _fill_new(filled, settings) if new else filled
 
 
-def with_layers(options: Options, layers: Layered, recorded: Mode | None = None) -> ResolvedOptions:
+def merge_layers(options: Options, layers: Layered, recorded: Mode | None = None) -> ResolvedOptions:
     """Return `options` with what the settings files together say: settings, rules, hooks, folders, trust, and for a new session the mode.
 
     `recorded` is the mode of a session that is opened again. A mode that is managed cannot be made looser by the caller,
@@ -102,7 +104,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
     return ResolvedOptions(**said, resolved=resolved)
 
 
-def read_and_apply(options: Options, meta: SessionMeta | None, before: Layered | None = None) -> ResolvedOptions:
+def read_settings_files(options: Options, meta: SessionMeta | None, before: Layered | None = None) -> ResolvedOptions:
     """Return `options` with the settings files of the session's folder; with the managed ones alone when the caller wants no others.
 
     `before` is what held until now in a session that is open: then what is new never denies less, and the workspace is trusted only as
@@ -122,7 +124,7 @@ def read_and_apply(options: Options, meta: SessionMeta | None, before: Layered |
         read_layers, given=None if alone else given, trust=options.trust, bare=alone, vouched=vouched
     )
     layers = read(cwd) if before is None else keep_denials(before, read(cwd))
-    found = with_layers(options, layers, meta.mode if meta else None)
+    found = merge_layers(options, layers, meta.mode if meta else None)
     if not options.bare:
         found = replace(found, rules=(*found.rules, *GrantStore(data_dir()).rules(str(project))))
     return replace(found, settings=options.settings) if alone and not options.layers else found
@@ -143,7 +145,7 @@ def _fill_new(options: ResolvedOptions, settings: Settings) -> ResolvedOptions:
     )
 
 
-def _read(options: ResolvedOptions, new: bool, recorded: str) -> ResolvedOptions:
+def _apply_model_settings(options: ResolvedOptions, new: bool, recorded: str) -> ResolvedOptions:
     given = options.settings
     settings = load_settings(given) if isinstance(given, str | Path) else given
     filled = fill_defaults(options, settings, new=new) if settings is not None else options
@@ -155,12 +157,12 @@ def _read(options: ResolvedOptions, new: bool, recorded: str) -> ResolvedOptions
         find=finder.find,
         resolved=replace(filled.resolved, keys=filled.resolved.keys.join((collect_keys(finder.settings),))),
         idle_timeout_s=idle_timeout_s,
-        model=_complete(finder, filled.model),
-        fallback_models=tuple(filter(None, (_complete(finder, each) for each in filled.fallback_models))),
+        model=_complete_model_name(finder, filled.model),
+        fallback_models=tuple(filter(None, (_complete_model_name(finder, each) for each in filled.fallback_models))),
     )
 
 
-def _complete(finder: Finder, model: str | Model | None) -> str | Model | None:
+def _complete_model_name(finder: Finder, model: str | Model | None) -> str | Model | None:
     return finder.complete(model) if isinstance(model, str) else model
 
 
@@ -178,7 +180,7 @@ def _retries(given: Retries, wanted: int | None) -> Retries:
     return Retries(attempts=wanted + 1) if wanted is not None and given == Retries() else given
 
 
-def _commands(chat: ChatSettings) -> Iterator[Rule]:
+def _rules_of_allowed_commands(chat: ChatSettings) -> Iterator[Rule]:
     """Yield the commands that may run without asking, as rules."""
     for command in chat.allowed_commands:
         yield Rule(decision="allow", tool="Bash", pattern=command, source="person")

@@ -79,10 +79,10 @@ async def query(
 
 def open_with(options: Options) -> AbstractAsyncContextManager[Session]:
     """Open a session as `options` say."""
-    return _Block(options)
+    return _SessionContext(options)
 
 
-class _Block:
+class _SessionContext:
     """The block in which a session is open. What is raised in it leaves it as it was raised, not in a group."""
 
     def __init__(self, options: Options) -> None:
@@ -112,7 +112,7 @@ class _Block:
             stack.push_async_callback(_run_shielded, host.stop)
             await host.start(options, prepared)
             built = await _build(_Opening(options, store, trace, prepared, host, stack), find, facts)
-            built.reloads(given, options)
+            built.enable_reload(given, options)
             runner = built.runner
             tasks = runner.services.tasks
             tasks.start_soon(keep_alive, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
@@ -131,11 +131,11 @@ class _Block:
                 project=built.project,
                 plans=built.plans,
             )
-            built.belongs_to(session)
+            built.attach_session(session)
             session.on_close(built.toolbox.aclose)
             snapshots = load.Snapshots(runner.services, prepared.covered)
             tasks.start_soon(host.follow_session, session, snapshots)
-            stack.push_async_callback(_run_shielded, _leave, session, runner, tasks, snapshots)
+            stack.push_async_callback(_run_shielded, _close_session, session, runner, tasks, snapshots)
             self._stack = stack.pop_all()
             return session
 
@@ -164,7 +164,7 @@ async def _run_shielded(work: Callable[..., Awaitable[object]], *args: object) -
         await work(*args)
 
 
-async def _leave(session: Session, runner: Runner, tasks: TaskGroup, snapshots: load.Snapshots) -> None:
+async def _close_session(session: Session, runner: Runner, tasks: TaskGroup, snapshots: load.Snapshots) -> None:
     try:
         await session.close("the session's block was left")
         if runner.failure is None:
@@ -206,7 +206,7 @@ class _Built(Struct, frozen=True):
     caller_hooks: Sequence[HookSpec]
     rebuild_dispatch: RebuildDispatch
 
-    def bound(self, options: ResolvedOptions, known: str, *, resumed: bool) -> "_Built":
+    def bind_project(self, options: ResolvedOptions, known: str, *, resumed: bool) -> "_Built":
         """Bind the project context to the loop. `known` are the instructions that the log has."""
         if self.project is None:
             return self
@@ -216,7 +216,7 @@ class _Built(Struct, frozen=True):
             self.runner.piggybacked = (Draft(event=told.event("resumed" if resumed else "start")),)
         return self
 
-    def reloads(self, given: Options, options: ResolvedOptions) -> None:
+    def enable_reload(self, given: Options, options: ResolvedOptions) -> None:
         """Have settings read again that change while the session is open, unless the caller gave settings."""
         if self.project is not None and not isinstance(given.settings, Settings):
             self.project.reload = Reloading(
@@ -230,7 +230,7 @@ class _Built(Struct, frozen=True):
                 self.project.add_note,
             )
 
-    def belongs_to(self, session: Session) -> None:
+    def attach_session(self, session: Session) -> None:
         """Tell the tools whose they are."""
         for tool in self.toolset:
             if isinstance(tool, SkillTool | CommandTool):
@@ -288,7 +288,7 @@ async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     if project is not None:
         project.background = toolbox.running
     built = _Built(runner, project, plans, toolset, toolbox, caller_hooks, rebuild_dispatch)
-    return built.bound(options, prepared.state.instructions, resumed=prepared.report is not None)
+    return built.bind_project(options, prepared.state.instructions, resumed=prepared.report is not None)
 
 
 async def _services(
@@ -374,11 +374,11 @@ def _toolset(options: ResolvedOptions, model: str, toolbox: Toolbox, project: Pr
     )
     own = () if options.only_tools else (*toolbox.tools(), *brought)
     fitting = (each for each in own if profile is None or each.spec.name in profile.tools)
-    found = Toolset.of(*fitting, *_bound_tools(options, toolbox))
+    found = Toolset.of(*fitting, *_limit_output(options, toolbox))
     return found if options.tool_names is None else found.only(options.tool_names)
 
 
-def _bound_tools(options: ResolvedOptions, toolbox: Toolbox) -> Iterator[Tool]:
+def _limit_output(options: ResolvedOptions, toolbox: Toolbox) -> Iterator[Tool]:
     """Yield the caller's tools with bounded output; the built-in ones bound theirs themselves."""
     for each in options.tools or ():
         limit = options.tool_output_chars

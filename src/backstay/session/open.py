@@ -78,7 +78,7 @@ MOST_HOOKS: Final = 32
 
 
 _WALLS: Final = "The scope 'full' came with it and ended too: commands run in 'sandboxed' again. To name one for good: --scope full."
-_NO_WALLS: Final = "Commands still run without walls, as before; --scope sandboxed puts them up."
+_NO_SANDBOX: Final = "Commands still run without a sandbox, as before; --scope sandboxed sets one up."
 
 
 async def prepare(options: ResolvedOptions, store: EventStore, find: ResolveModel) -> Prepared:
@@ -272,10 +272,10 @@ def scope_of_mode(mode: Mode | None) -> FsScope:
 def _opening_warning(options: ResolvedOptions, state: State, ended: Mode | None, *, finishing: bool) -> str:
     """Return the warning for the caller: the recorded mode ended, or a copy runs without a sandbox that was not asked for now."""
     unsaid = state.progress.scope == "full" and options.fs_scope is None
-    walls = "" if not unsaid else _WALLS if state.progress.scope_implied else _NO_WALLS
+    walls = "" if not unsaid else _WALLS if state.progress.scope_implied else _NO_SANDBOX
     if ended:
         return _mode_warning(state, ended, walls, finishing=finishing)
-    return _NO_WALLS if options.fork and walls == _NO_WALLS else ""
+    return _NO_SANDBOX if options.fork and walls == _NO_SANDBOX else ""
 
 
 def _mode_warning(state: State, mode: Mode, walls: str, *, finishing: bool) -> str:

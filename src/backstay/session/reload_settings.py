@@ -10,7 +10,7 @@ from backstay.config.reload import has_changed_since
 from backstay.hooks.spec import HookSpec
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks
-from backstay.session.apply_settings import read_and_apply
+from backstay.session.apply_settings import read_settings_files
 from backstay.session.options import Options, ResolvedOptions
 from backstay.session.project.context import ProjectContext, with_project
 from backstay.session.toolbox import Toolbox
@@ -40,7 +40,7 @@ class Reloading(Struct):
             return
         meta = self.runner.services.state.meta
         try:
-            fresh = await anyio.to_thread.run_sync(read_and_apply, self.given, meta, layered)
+            fresh = await anyio.to_thread.run_sync(read_settings_files, self.given, meta, layered)
         except UserError as exc:
             self.tell(f"{exc} Until then the settings stay as they were.")
             return

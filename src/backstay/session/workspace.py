@@ -100,11 +100,11 @@ class SessionSandbox:
 
     def __call__(self) -> Confinement | None:
         """Return the sandbox. The first call may take a moment, so never call it on the event loop."""
-        from backstay.sandbox.probe import confinement_for  # noqa: PLC0415 - only programs need it
+        from backstay.sandbox.probe import build_confinement  # noqa: PLC0415 - only programs need it
 
         with self._lock:
             if not self._raised:
-                self._raised.append(confinement_for(self._scope, self._call_site.roots, home=self._call_site.home))
+                self._raised.append(build_confinement(self._scope, self._call_site.roots, home=self._call_site.home))
             return self._raised[0]
 
     def close(self) -> None:

@@ -92,7 +92,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             return f"the mode {mode!r} is looser than {self.strictest_mode!r}, which is settled for this machine"
         return ""
 
-    def mode_after_lapse(self, mode: Mode) -> Mode | None:
+    def stricter_mode_between_turns(self, mode: Mode) -> Mode | None:
         """Return the mode that follows `mode` when no turn is open; None when `mode` stays."""
         after = self.mode_after_turn
         return after if after is not None and LOOSENESS[mode] > LOOSENESS[after] else None

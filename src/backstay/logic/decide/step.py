@@ -199,7 +199,7 @@ def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 
 def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
-    if (mode := policy.mode_after_lapse(p.mode)) is not None:
+    if (mode := policy.stricter_mode_between_turns(p.mode)) is not None:
         return (Draft(event=ModeChanged(mode=mode)),)
     if p.restore is not None:  # no turn begins on files that are being put back
         return () if p.restoring else (Draft(event=p.restore, by="user"),)

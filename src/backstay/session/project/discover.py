@@ -12,7 +12,7 @@ from backstay.instructions.build import Instructions, gather
 from backstay.instructions.inputs import InstructionInputs, Listed, denials_of, find_inputs
 from backstay.memory.memory import Memory
 from backstay.providers.catalog import facts_of
-from backstay.session.apply_settings import with_layers
+from backstay.session.apply_settings import merge_layers
 from backstay.session.options import Options, ResolvedOptions
 from backstay.skills.locations import PluginFolders, Sources, plugin_folders, sources_of
 from backstay.skills.scan import Found, scan_now
@@ -142,7 +142,7 @@ def discover_here(layered: Layered, *, model: str = "") -> Discovery:
 
     Raise `UserError` when the settings ask for a mode that they forbid.
     """
-    options = with_layers(Options(cwd=layered.paths.cwd), layered)
+    options = merge_layers(Options(cwd=layered.paths.cwd), layered)
     facts = facts_of(model) if model else ModelFacts()
     mode = options.permission_mode or "default"
     return discover(options, session="", mode=mode, model=model, window=facts.window)

@@ -1,4 +1,4 @@
-"""Processes that can be killed without killing the test.
+"""Simulated processes for crash tests; killing one leaves the test running.
 
 A killed process is cancelled, and from that moment nothing it does counts: its store refuses, its tools and its model
 do nothing, its entries in the ledger are not made. Its memory is dropped; what it had written is what the next process

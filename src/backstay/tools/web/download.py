@@ -29,7 +29,7 @@ READING_S: Final = 60.0
 """Seconds that reading the body of a page may take."""
 
 
-class Elsewhere(Struct, frozen=True):
+class OtherHost(Struct, frozen=True):
     """The page is said to be at another host, which is not judged yet."""
 
     location: str
@@ -50,7 +50,7 @@ def normalise_url(url: str) -> str:
     return url
 
 
-async def fetch(clients: ClientFactory, url: str) -> Page | Elsewhere:
+async def fetch(clients: ClientFactory, url: str) -> Page | OtherHost:
     """Get a page. Raise `FetchFailed` for anything but an answer that can be read; cancellation is cancellation."""
     try:
         async with clients() as client:
@@ -59,7 +59,7 @@ async def fetch(clients: ClientFactory, url: str) -> Page | Elsewhere:
         raise FetchFailed(_REFUSALS.get(exc.kind, "refused"), f"{str(exc).rstrip('.')}.") from exc
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
         raise explain_failure(exc, url) from exc
-    if isinstance(came, Elsewhere):
+    if isinstance(came, OtherHost):
         return came
     if is_pdf(came[2]):
         return await read_pdf_page(came[0], came[2])
@@ -89,7 +89,7 @@ def explain_failure(exc: Exception, url: str) -> FetchFailed:
     return FetchFailed("broken", f"The answer of {host!r} broke off or cannot be read: {exc}.")
 
 
-_Came = tuple[str, str, bytes]
+_Answer = tuple[str, str, bytes]
 """The final address of a page, its content type, and its bytes."""
 _REFUSALS: Final = {"too_large": "too_large", "redirect": "redirect", "url": "bad_url", "encoding": "not_text"}
 
@@ -117,7 +117,7 @@ def _split(url: str) -> SplitResult:
     return split
 
 
-async def _follow(client: httpx.AsyncClient, url: str) -> _Came | Elsewhere:
+async def _follow(client: httpx.AsyncClient, url: str) -> _Answer | OtherHost:
     for _ in range(REDIRECTS + 1):
         request = client.build_request("GET", url, headers=HEADERS)
         response = await client.send(request, stream=True, follow_redirects=False)
@@ -129,14 +129,14 @@ async def _follow(client: httpx.AsyncClient, url: str) -> _Came | Elsewhere:
             await response.aclose()
         following = response.url.join(location)
         if following.host != response.url.host:
-            return Elsewhere(str(following)[:URL_CHARS])
+            return OtherHost(str(following)[:URL_CHARS])
         if response.url.scheme == "https" and following.scheme != "https":
             raise FetchFailed("redirect", f"{url!r} redirects from https to {following.scheme}. That is not followed.")
         url = str(following)
     raise FetchFailed("redirect", f"{url!r} redirects in circles: more than {REDIRECTS} times.")
 
 
-async def _read_answer(response: httpx.Response) -> _Came:
+async def _read_answer(response: httpx.Response) -> _Answer:
     if response.is_success:
         body = await response.aread()
         return str(response.url), response.headers.get("content-type", ""), body
