@@ -127,9 +127,9 @@ what counts here and what is wrong with it. Both take `--settings FILE`, `--trus
   nonsense, or cannot be reached refuses the step it stands before. Elsewhere such hooks let it pass. Say `"onFailure": "continue"` in the
   hook to have that. For the other events the default is `continue`: a broken `Stop` hook would keep a turn from ever ending, a broken
   `PreCompact` hook would let the conversation overflow, and after a broken `PermissionRequest` hook the person is asked, as without it.
-- **A guard never vanishes.** An entry that cannot be read is named with its place in the file, and keeps failing until it is mended. So
-  does the guard of an unknown event that is spelled nearly like one whose guards refuse (`PreToolUs`). A matcher or an `if` that cannot be
-  read counts as matching everything; such a hook may refuse, and may not allow or change anything.
+- **A guard never vanishes.** An entry that cannot be read is named with its place in the file, and keeps failing until the file is fixed.
+  So does the guard of an unknown event that is spelled nearly like one whose guards refuse (`PreToolUs`). A matcher or an `if` that cannot
+  be read counts as matching everything; such a hook may refuse, and may not allow or change anything.
 - **Hooks of a workspace do nothing until it is trusted**, in `-p` too. One of yours that would run a file of it (`./guard.sh`) is held
   until then, and when that file changes: it refuses what it stands guard over.
 - Where a hook decides, output of more than a megabyte, an answer behind other text, one that says something twice

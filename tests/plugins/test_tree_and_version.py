@@ -58,7 +58,7 @@ def test_compiled_python_that_a_hook_left_is_removed_and_not_held_against_the_pl
     write(folder, {"hooks/__pycache__/guard.cpython-311.pyc": "planted"})
 
     assert tree_digest(folder) != before
-    assert tree_digest(folder, sweep=True) == before
+    assert tree_digest(folder, remove_bytecode=True) == before
     assert not (folder / "hooks/__pycache__").exists()
 
 

@@ -204,7 +204,7 @@ def test_the_probe_finds_a_wall_that_keeps_what_the_scope_promises(
 
     assert (sandboxed.available, project.available, full.available) == (True, True, True)
     needed = {"writing outside the working folders", "keys, credentials and other private files", "TCP", "UDP"}
-    assert needed <= set(sandboxed.kept)
+    assert needed <= set(sandboxed.closed)
     assert {"TCP", "UDP"} <= set(project.open)
     assert full.backend == "none"
 

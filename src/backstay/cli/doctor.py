@@ -211,7 +211,7 @@ def _confinement(scope: FsScope) -> Iterator[Finding]:
         todo = "Sessions that ask for this scope by name do not start. Install bubblewrap, or use --scope full where nothing can be lost."
         yield Finding(f"{scope}: nothing confines programs here. {report.why}", "attention", todo)
         return
-    yield Finding(f"{scope}: {report.backend}; closed: {'; '.join(report.kept)}")
+    yield Finding(f"{scope}: {report.backend}; closed: {'; '.join(report.closed)}")
     if report.open:
         yield Finding(f"{scope}: open: {'; '.join(report.open)}", "note" if scope == "sandboxed" else "ok")
     if report.why:

@@ -121,7 +121,7 @@ def _load(plugin: PluginId, records: Collection[Installed], book: InstalledPlugi
     if not folder.is_dir():
         raise UserError(f"its folder {str(folder)!r} is gone. {mend}")
     try:
-        digest = tree_digest(folder, sweep=True)
+        digest = tree_digest(folder, remove_bytecode=True)
     except OSError as exc:
         raise UserError(f"its files cannot be read: {exc}. {mend}") from exc
     if digest != record.sha256:

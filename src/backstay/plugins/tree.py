@@ -16,7 +16,7 @@ from backstay.vocab.errors import UserError
 
 LEFT_OUT: Final = (".git", "__pycache__", ".DS_Store")
 """Names that are not copied: history, and what programs leave behind."""
-_SWEPT: Final = "__pycache__"
+_BYTECODE: Final = "__pycache__"
 _PIECE: Final = 1 << 20
 
 
@@ -45,13 +45,13 @@ class _TreeEntry(Struct, frozen=True, kw_only=True):
     target: str = ""
 
 
-def tree_digest(folder: Path, limits: TreeLimits = LIMITS, *, sweep: bool = False) -> str:
+def tree_digest(folder: Path, limits: TreeLimits = LIMITS, *, remove_bytecode: bool = False) -> str:
     """Return the SHA-256 over every name, kind and byte below `folder`. Raise `UserError` for what a plugin cannot hold.
 
-    With `sweep`, compiled Python that programs of the plugin left there is removed first: it was never part of it.
+    With `remove_bytecode`, compiled Python that programs of the plugin left there is removed first: it was never part of it.
     """
     lines: list[str] = []
-    for entry in _walk(folder, limits, left_out=(), sweep=sweep):
+    for entry in _walk(folder, limits, left_out=(), remove_bytecode=remove_bytecode):
         value = _hash_of(entry, limits) if entry.kind == "file" else entry.target
         lines.append(f"{entry.kind}{' x' if entry.runs else ''}\0{entry.path}\0{value}\n")
     return hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogateescape")).hexdigest()
@@ -87,7 +87,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _walk(
-    top: Path, limits: TreeLimits, *, left_out: tuple[str, ...], sweep: bool = False, tolerant: bool = False
+    top: Path, limits: TreeLimits, *, left_out: tuple[str, ...], remove_bytecode: bool = False, tolerant: bool = False
 ) -> Iterator[_TreeEntry]:
     """Yield the entries below `top`, a folder before its content. Folders are walked by handles, so that none is swapped for a link."""
     files = total = 0
@@ -99,7 +99,9 @@ def _walk(
         for name in sorted((*folders, *names)):
             path = name if below == "." else f"{below.replace(os.sep, '/')}/{name}"
             found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            if name in left_out or (sweep and name == _SWEPT and _is_swept(found, Path(root, name))):
+            if name in left_out or (
+                remove_bytecode and name == _BYTECODE and _remove_bytecode(found, Path(root, name))
+            ):
                 if name in folders:
                     folders.remove(name)
                 continue
@@ -115,7 +117,7 @@ def _walk(
         raise UserError(f"{str(top)!r} cannot be looked into: {failed[0]}.")
 
 
-def _is_swept(found: os.stat_result, path: Path) -> bool:
+def _remove_bytecode(found: os.stat_result, path: Path) -> bool:
     if not stat.S_ISDIR(found.st_mode):
         return False
     try:

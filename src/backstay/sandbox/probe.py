@@ -55,7 +55,7 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: FsScope
     backend: Backend = "none"
-    kept: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
     """The trials that failed, described."""
     open: tuple[str, ...] = ()
     """The trials that succeeded."""
@@ -171,9 +171,9 @@ def _find_out(scope: FsScope) -> ProbeReport:
         reached, trouble = _try(candidate)
         broken = [TRIALS[each] for each in _NEEDED[scope] if each in reached]
         if not trouble and not broken:
-            kept = tuple(words for each, words in TRIALS.items() if each not in reached)
+            closed = tuple(words for each, words in TRIALS.items() if each not in reached)
             opened = tuple(words for each, words in TRIALS.items() if each in reached)
-            return msgspec.structs.replace(candidate, kept=kept, open=opened, why=" ".join(reasons))
+            return msgspec.structs.replace(candidate, closed=closed, open=opened, why=" ".join(reasons))
         reasons.append(f"{candidate.backend} does not work here: {trouble or 'it does not keep ' + ', '.join(broken)}.")
     return ProbeReport(scope=scope, why=" ".join(reasons))
 
