@@ -128,6 +128,22 @@ def test_the_hooks_of_a_workspace_do_nothing_until_it_is_trusted(door: Door) -> 
     assert (door.work / "ran").exists()
 
 
+@pytest.mark.parametrize("command", ["python3 -E -m guard", "env -i python3 -m guard"])
+def test_a_hook_that_waits_for_trust_in_a_session_is_not_tried_either(door: Door, command: str) -> None:
+    write(door.work / ".backstay" / "settings.json", {"hooks": call(command)})
+    write(door.work / "guard.py", 0)
+    (door.work / "guard.py").write_text("open('ran', 'w')\n", encoding="utf-8")
+    door.run("trust", "--yes")
+
+    held = door.run("hooks", "test", "PreToolUse")
+    before = (door.work / "ran").exists()
+    door.run("hooks", "test", "PreToolUse", "--trust")
+
+    assert (held.code, held.out) == (1, "")
+    assert f"Nothing was run: the hook '{command}' waits for --trust" in held.err
+    assert (before, (door.work / "ran").exists()) == (False, True)
+
+
 def test_a_file_can_be_tried_before_it_is_used(door: Door) -> None:
     person(door, hooks=call("exit 0"))
     write(door.work / "mine.json", {"hooks": call("echo mine >&2; exit 2")})

@@ -67,6 +67,9 @@ HOOKS: dict[str, tuple[str, dict[str, str], bool]] = {
     "the project's tests, as a module": ("python3 -m pytest -q", {"conftest.py": MARK}, True),
     "a text for Python": ('python3 -c "import json,sys; json.load(sys.stdin)"', {"json.py": MARK}, False),
     "a module of Python": ("python3 -m json.tool >/dev/null", {"json.py": MARK}, False),
+    "a text for Python behind another program": ("nice ionice -c3 python3 -c 'import json'", {"json.py": MARK}, False),
+    "a text for Python without variables": ("env -i python3 -c 'import json'", {"json.py": MARK}, True),
+    "a module without a variable": ("env -u PYTHONSAFEPATH python3 -m json.tool", {"json.py": MARK}, True),
     "a file as data": ("cat notes.txt >/dev/null", {"notes.txt": SHELL}, False),
 }
 
@@ -104,6 +107,12 @@ def test_a_python_of_unknown_version_is_not_relied_on(door: Door, monkeypatch: p
 
 SERVERS: dict[str, tuple[list[str], dict[str, str], bool]] = {
     "a module that Python has": (["python3", "-m", "http.server", "x"], {"http.py": MARK}, False),
+    "a module behind another program": (
+        ["ionice", "-c3", "python3", "-m", "http.server", "x"],
+        {"http.py": MARK},
+        False,
+    ),
+    "a module without variables": (["env", "-i", "python3", "-m", "http.server", "x"], {"http.py": MARK}, True),
     "a module that is installed elsewhere": (["python3", "-m", "mcp_server_git"], {"mcp_server_git.py": MARK}, False),
     "a package": (["npx", "-y", "srv-x"], {"node_modules/.bin/srv-x": SHELL}, True),
     "a text for Node.js": (["node", "-e", 'require("left")'], {"node_modules/left/index.js": ""}, True),

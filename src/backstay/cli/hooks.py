@@ -17,7 +17,7 @@ from backstay.config.layers import Layered, load_layers
 from backstay.config.person import require_person
 from backstay.config.trust.own_runs import own_runs
 from backstay.hooks.decorator import read_configured_hooks
-from backstay.hooks.dispatch import judge_own_hooks
+from backstay.hooks.dispatch import judge_hooks
 from backstay.hooks.events import EVENTS
 from backstay.hooks.http import make_client
 from backstay.hooks.matching import near_misses, select
@@ -109,11 +109,15 @@ async def test(
         project=str(project_root(cwd)),
         http_client=make_client,
     )
-    own = own_runs(layered.trust, str(cwd))
-    runnable, against = await judge_own_hooks([spec for spec in due if spec not in asking], own)
+    allowed, against = await judge_hooks(
+        due,
+        survey=layered.trust.vouched,
+        held=layered.trust.held_hooks,
+        own=own_runs(layered.trust, str(cwd)),
+    )
     if against:
         raise UserError(f"Nothing was run: {against}")
-    runs = await run_each(runnable, payload, context)
+    runs = await run_each([spec for spec in allowed if spec not in asking], payload, context)
     trial = _Trial(
         event=event,
         value=value,

@@ -172,13 +172,7 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
         """Run the handlers that `started` names, and merge their answers."""
         known = {spec.id: spec for spec in self.specs}
         chosen: Sequence[HookSpec] = [known[each] for each in started.handlers if each in known]
-        if changed := await self._find_changed(chosen):
-            return finish_unanswered(
-                started, f"{changed} is not what it was when the workspace was trusted", self.specs
-            )
-        if held := self._find_waiting(chosen):
-            return finish_unanswered(started, held, self.specs)
-        chosen, against = await judge_own_hooks(chosen, self.own)
+        chosen, against = await judge_hooks(chosen, survey=self.survey, held=self.held, own=self.own)
         if against:
             return finish_unanswered(started, against, self.specs)
         payload = hook_input(started.event, await hook_facts(started, services))
@@ -192,22 +186,6 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
             return lost
         verdict = replace(verdict, notes=(*verdict.notes, *gone))
         return HookFinished(event=started.event, subject=started.subject, agent=started.agent, **asdict(verdict))
-
-    async def _find_changed(self, chosen: Sequence[HookSpec]) -> str:
-        """Return a file that a hook of the workspace runs and that changed since it was trusted; empty when none did."""
-        if self.survey is None or not any(spec.source in ("project", "local") for spec in chosen):
-            return ""
-        changed = await anyio.to_thread.run_sync(find_drift, self.survey)
-        return changed[0] if changed else ""
-
-    def _find_waiting(self, chosen: Sequence[HookSpec]) -> str:
-        """Return why a hook of the workspace waits for trust; empty when none does."""
-        for spec in chosen:
-            if spec.source not in ("project", "local") or not isinstance(spec.handler, CommandHook):
-                continue
-            if why := self.held.get(command_text(spec.handler.command, spec.handler.args)):
-                return f"the hook {spec.label!r} waits for --trust: {why}"
-        return ""
 
     def _context(self, services: Services, started: HookStarted) -> RunContext:
         return RunContext(
@@ -225,7 +203,27 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
         )
 
 
-async def judge_own_hooks(specs: Sequence[HookSpec], own: OwnRuns | None) -> tuple[Sequence[HookSpec], str]:
+async def judge_hooks(
+    specs: Sequence[HookSpec], *, survey: WorkspaceInventory | None, held: Mapping[str, str], own: OwnRuns | None
+) -> tuple[Sequence[HookSpec], str]:
+    """Return the hooks as they are to be run, or why one of them may not run.
+
+    `survey` is the inventory of the workspace when it was trusted, `held` the commands of its hooks that wait for trust for this run,
+    `own` judges the hooks that are not the workspace's.
+    """
+    of_workspace = any(spec.source in ("project", "local") for spec in specs)
+    changed = await anyio.to_thread.run_sync(find_drift, survey) if survey is not None and of_workspace else ()
+    if changed:
+        return (), f"{changed[0]} is not what it was when the workspace was trusted"
+    for spec in specs:
+        if spec.source not in ("project", "local") or not isinstance(spec.handler, CommandHook):
+            continue
+        if why := held.get(command_text(spec.handler.command, spec.handler.args)):
+            return (), f"the hook {spec.label!r} waits for --trust: {why}"
+    return await _judge_own_hooks(specs, own)
+
+
+async def _judge_own_hooks(specs: Sequence[HookSpec], own: OwnRuns | None) -> tuple[Sequence[HookSpec], str]:
     """Return the hooks as they are to be run, or why one that is not the workspace's may not run."""
     found: list[HookSpec] = []
     for spec in specs:

@@ -70,6 +70,8 @@ class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
     projects: Mapping[str, tuple[str, ...]]
     """Followed for the person's own programs alone."""
     fetching: Mapping[str, tuple[str, ...]]
+    carriers: Mapping[str, tuple[str, ...]]
+    """Followed for the person's own programs alone."""
 
     def steers(self, variable: str) -> bool:
         """Return whether a variable changes which programs or files run."""
@@ -88,7 +90,7 @@ _READ_FLAG: Final = re.compile(r"-[ers]*(?P<value>[dinNptu])?")
 _SED_FLAG: Final = re.compile(r"-[nErsuz]+|-i[.~\w]*|--(?:quiet|silent|regexp-extended|null-data|separate|in-place)")
 _SED_SCRIPT: Final = re.compile(r"-[nErsuz]*e|--expression")
 _WRAPPER_FLAG: Final = re.compile(
-    r"-|-[0-9]+|-[ip0vfkn]|-[oe][L0-9]+|--(?:foreground|preserve-status|verbose|ignore-environment|(?:signal|kill-after|unset)=\w+)"
+    r"-[0-9]+|-[ip0vfkn]|-[oe][L0-9]+|--(?:foreground|preserve-status|verbose|(?:signal|kill-after)=\w+)"
 )
 _RUNS: Final = re.compile(r"system|subprocess|popen|spawn|exec|eval|compile|__|runpy|importlib|startfile")
 _REACHES: Final = frozenset(
@@ -253,8 +255,15 @@ def _behind(rest: Sequence[str | None], flags: Sequence[str]) -> Iterator[str | 
             yield from words
 
 
+def takes_variables(name: str, rest: Sequence[str | None]) -> bool:
+    """Return whether a program may start another without some of its variables: `env -i`, `env -u X`, `exec -c`."""
+    return name in ("env", "exec") and bool(rest) and (rest[0] is None or rest[0].startswith("-"))
+
+
 def _require_wrapper(name: str, rest: Sequence[str | None]) -> None:
     """Raise `NotFollowed` unless the words before the program change nothing of what runs."""
+    if takes_variables(name, rest):
+        raise NotFollowed(f"{name} may take away the variable that keeps Python from bytecode of the folder")
     for word in rest:
         if word is None or (word.startswith("-") and not _WRAPPER_FLAG.fullmatch(word)):
             raise NotFollowed(f"what {name} runs with these words is not known")

@@ -39,7 +39,7 @@ PROJECT_VARIABLE: Final = re.compile(
     r"\$(?:(?P<braced>\{)?(?:CLAUDE_PROJECT_DIR|BACKSTAY_PROJECT_DIR|PWD)(?(braced)\}|\b))"
 )
 _HOME_PREFIX: Final = re.compile(r"^(?:~|\$HOME|\$\{HOME\})(?=/)")
-_BETWEEN: Final = re.compile(r"[\s;|&()<>=`'\",\[\]{}]+")
+BETWEEN_WORDS: Final = re.compile(r"[\s;|&()<>=`'\",\[\]{}]+")
 _DEEPEST_QUOTES: Final = 4
 _LONGEST: Final = 4096
 _LONGEST_SETTINGS: Final = 256 * 1024
@@ -74,14 +74,14 @@ def _resolve_folder(path: str) -> str:
 
 def _words_in_quotes(text: str, depth: int) -> set[str]:
     """Return everything in `text` that a shell could see as a word, also in quotes within quotes."""
-    found = {text, *_BETWEEN.split(text)}
+    found = {text, *BETWEEN_WORDS.split(text)}
     try:
         split = shlex.split(text)
     except ValueError:
         return found
     found.update(split)
     for word in split if depth else ():
-        if word != text and _BETWEEN.search(word):
+        if word != text and BETWEEN_WORDS.search(word):
             found |= _words_in_quotes(word, depth - 1)
     return found
 
@@ -93,7 +93,7 @@ _TOP: Final = "$(git rev-parse --show-toplevel)"
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\\\\.", re.DOTALL)
 _PATTERN: Final = re.compile(r"[*?\[{]")
 """What makes several words of one, where it is not quoted."""
-_VERSION: Final = re.compile(r"(?<=[a-z])[0-9.]+$")
+VERSION: Final = re.compile(r"(?<=[a-z])[0-9.]+$")
 _MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _ASIDE: Final = re.compile(r"-.*|[0-9.]+[smhd]?|[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 """What may stand between a wrapper and its command."""
@@ -146,11 +146,14 @@ class CommandTrace:
 
     def command(self, command: str, args: Sequence[str] | None) -> None:
         """Look at a program with its words, or at a text for a shell. Raise `NotFollowed`."""
-        if args is None:
-            self.shell(command, _DEEPEST)
-        else:
-            words = [_FILLED.sub(".", word) for word in (command, *args)]
-            self.program([None if "${" in word else _literal(word) for word in words], _DEEPEST)
+        words = [_FILLED.sub(".", word) for word in (command, *(args or ()))]
+        try:
+            if args is None:
+                self.shell(command, _DEEPEST)
+            else:
+                self.program([None if "${" in word else _literal(word) for word in words], _DEEPEST)
+        except RecursionError:
+            raise NotFollowed("it is nested too deep") from None
         self._require_unwritten()
 
     def shell(self, text: str, depth: int) -> None:
@@ -191,7 +194,7 @@ class CommandTrace:
         if name is None:
             raise NotFollowed("the name of a program is known only when it runs")
         short = os.path.basename(name)
-        script = short if short in table.scripts else _VERSION.sub("", short)
+        script = short if short in table.scripts else VERSION.sub("", short)
         self._require_words(short, rest)
         if short == "git" and len(self._bases) > self._first:
             self._repositories()
