@@ -118,8 +118,8 @@ grep -q 'git push' && { echo "Pushing is done by people." >&2; exit 2; }
 exit 0
 ```
 
-Try it without a session: `backstay hooks test PreToolUse '{"tool_input": {"command": "git push"}}'`. What a session would hold is held there
-too. `backstay hooks list` shows what counts here and what is wrong with it. Both take `--settings FILE`, `--trust`, `--json`.
+Try it without a session: `backstay hooks test PreToolUse '{"tool_input": {"command": "git push"}}'`. What a session would hold is held
+there too. `backstay hooks list` shows what counts here and what is wrong with it. Both take `--settings FILE`, `--trust`, `--json`.
 
 ## What is different here
 

@@ -285,10 +285,12 @@ program that a session started cannot, however it is started.
 **Your own hooks and servers run nothing of a workspace that is not trusted.** One that would is held, a hook refuses what it stands guard
 over, and the message says which file it is. Python is told not to look for modules there (`PYTHONSAFEPATH`), so `python3 -c "import
 json"` and `python3 -m my_server` go on to work, also behind programs that keep variables (`nice`, `ionice`, `flock`, `taskset`, `op run`,
-`doppler run`, `aws-vault exec`, `xvfb-run`, ...). A Python whose version its path does not tell, and one whose variables may be gone (behind
-`env -i`, `env -u`, `unset`, `sudo`, `su` or a program that no list knows), is held when such a file is there, and when it runs or imports a
+`doppler run`, `aws-vault exec`, `xvfb-run`, ...). A Python whose version its path does not tell, and one whose variables may be gone
+(behind `env -i`, `env -u`, `unset`, `sudo`, `su` or a program that no list knows), is held
+when such a file is there, and when it runs or imports a
 module that is not Python's own, such as `my_server`: of this it cannot be told what it imports. Of a program that no list knows, each word
-that may be a command is followed, and what cannot be told is held. What a script of yours outside the workspace starts in turn is not looked at.
+that may be a command is followed, and what cannot be told is held. What a script of yours outside the workspace starts in
+turn is not looked at.
 
 A workspace that has nothing of the kind is as good as trusted, and so is one whose settings only make things stricter. One whose git
 configuration names programs is not: git commands that would otherwise run by themselves need a yes there.
