@@ -61,9 +61,9 @@ async def main():
     start, cpu = time.perf_counter(), time.process_time()
     async with open_session(model=sys.argv[1], cwd=sys.argv[2], trust=True, store=None) as session:
         opened, busy = time.perf_counter() - start, time.process_time() - cpu
-        await session.kit.keep_fresh()
+        await session.project.refresh_if_stale()
         fresh = time.perf_counter() - start - opened
-        found = session.kit.found
+        found = session.project.found
         counts = (len(found.skills), len([each for each in found.agents if each.file]), len(found.problems))
     print(json.dumps({"import": imported - begin, "open": opened, "cpu": busy, "look again": fresh, "found": counts}))
 anyio.run(main)

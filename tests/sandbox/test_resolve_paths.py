@@ -166,7 +166,7 @@ def test_a_pattern_with_many_stars_is_matched_without_trying_all_ways(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "command", ["find $'a\\0b' -name c | xargs cat", "cat a\0*", "grep -r x a\0b", "find a\0b -name c -exec cat {} +"]
+    "command", ["find $'a\\0b' -name c | xargs cat", "grep -r x a\0b", "find a\0b -name c -exec cat {} +"]
 )
 def test_a_pattern_with_a_zero_byte_is_left_out(tmp_path: Path, command: str) -> None:
     site = CallSite(cwd=str(tmp_path), home=str(tmp_path))

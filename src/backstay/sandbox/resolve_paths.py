@@ -341,9 +341,9 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     listings = Listings(until)
     found: dict[str, tuple[str, ...]] = {}
     for pattern in globs:
-        if "\0" in pattern:
-            continue  # no file has such a name
         lookup = lookup_of(pattern)
+        if lookup is not None and "\0" in pattern:
+            continue  # no file has such a name
         if lookup is None:
             paths = _try_to_expand(pattern, listings, until)
             if paths is not None:
