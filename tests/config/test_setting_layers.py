@@ -8,8 +8,8 @@ import pytest
 
 from backstay.config import layers
 from backstay.config.layers import Layered, load_layers
-from backstay.config.permissions_section import looser
 from backstay.config.settings import Settings
+from backstay.logic.decide.policy import looser
 from backstay.session.apply_settings import merge_layers
 from backstay.session.options import Options
 from backstay.vocab.errors import UserError

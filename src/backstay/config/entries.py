@@ -28,8 +28,9 @@ from backstay.config.key_table import (
 )
 from backstay.config.layer_file import LayerFile, own_mode
 from backstay.config.locations import SettingsFile
-from backstay.config.permissions_section import LEVEL, SECTION, find_misspelled, looser, read_rule
+from backstay.config.permissions_section import LEVEL, SECTION, find_misspelled, read_rule
 from backstay.config.secret import mask
+from backstay.logic.decide.policy import looser
 from backstay.permissions.rule_index import DEFAULT_RULES
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import RuleSource

@@ -14,10 +14,11 @@ import msgspec
 from backstay.config.json_document import JsonText
 from backstay.config.layer_file import LayerFile
 from backstay.config.locations import SettingsFile
-from backstay.config.permissions_section import Permissions, looser
+from backstay.config.permissions_section import Permissions
 from backstay.config.private_file import read_private, writable_name, write_private
 from backstay.config.secret import find_named_keys
 from backstay.hooks.events import EVENTS
+from backstay.logic.decide.policy import looser
 from backstay.system.files import is_missing
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule

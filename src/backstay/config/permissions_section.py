@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from backstay.config.json_document import JsonReader
 from backstay.config.key_table import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
+from backstay.logic.decide.policy import LOOSENESS, looser
 from backstay.permissions.tool_kinds import guess_tool
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
@@ -23,7 +24,6 @@ DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 SECTION: Final = "permissions"
 LEVEL: Final = "defaultTrustLevel"
 _LEVELS: Final[Mapping[str, Mode]] = {"safe": "plan", "moderate": "default", "full": "acceptEdits"}
-_LOOSENESS: Final[tuple[Mode, ...]] = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
 _LONGEST: Final = 200
 _MOST_WARNINGS: Final = 20
 """Entries that are no rules that are told one by one."""
@@ -51,11 +51,6 @@ class Permissions(Struct, frozen=True, kw_only=True):
     def select(self, decision: Decision) -> tuple[Rule, ...]:
         """Return the rules with this decision."""
         return tuple(rule for rule in self.rules if rule.decision == decision)
-
-
-def looser(mode: Mode, than: Mode) -> bool:
-    """Return whether `mode` lets more happen without a person."""
-    return _LOOSENESS.index(mode) > _LOOSENESS.index(than)
 
 
 class Slip(Struct, frozen=True, kw_only=True):
@@ -91,7 +86,7 @@ def read_permissions(
     modes += [_stricter(mode) for slip in slips for mode in MODES if (slip.meant, slip.value) == ("defaultMode", mode)]
     return Permissions(
         rules=tuple(replace(rule, source=source, root=root) for rule in rules),
-        mode=min((mode for mode in modes if mode is not None), key=_LOOSENESS.index, default=None),
+        mode=next((mode for mode in LOOSENESS if mode in modes), None),
         folders=reader.check(said.get(_FOLDERS, ()), tuple[str, ...], (SECTION, _FOLDERS)),
         no_bypass=_is_set(reader, said.get(_NO_BYPASS))
         or any(slip.meant == _NO_BYPASS and slip.value in (True, "disable") for slip in slips),

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from backstay.config.kept_denials import DECIDING
 from backstay.config.layers import HookLayer, Layered
-from backstay.config.permissions_section import looser
+from backstay.logic.decide.policy import looser
 from backstay.system.files import has_changed
 
 

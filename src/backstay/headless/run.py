@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from backstay.catalog import sessions
 from backstay.catalog.open_store import use_store
 from backstay.config.model_finder import Finder
-from backstay.config.permissions_section import looser
 from backstay.headless.approvals import ApprovalQueue
 from backstay.headless.conversation import HeadlessRun, Job, check_model, model_name
 from backstay.headless.formats import hinting, with_store
@@ -19,6 +18,7 @@ from backstay.headless.lookup import find, fork_warning
 from backstay.headless.result import INTERRUPTED
 from backstay.headless.signals import StopSignals, Warn
 from backstay.headless.stdio import OutputWriter
+from backstay.logic.decide.policy import looser
 from backstay.logic.state.session_state import State
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore

@@ -12,11 +12,11 @@ from backstay.catalog import sessions
 from backstay.config.known_keys import collect_keys
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import Finder, choose
-from backstay.config.permissions_section import looser
 from backstay.config.reload import keep_denials
 from backstay.config.settings import IDLE_TIMEOUT_S, ChatSettings, Settings, load_settings
 from backstay.config.trust.trust_store import GrantStore
 from backstay.hooks.decorator import read_configured_hooks
+from backstay.logic.decide.policy import looser
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, Model
 from backstay.session.options import Options, ResolvedOptions, ResolvedSettings

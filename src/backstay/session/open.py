@@ -12,9 +12,9 @@ from msgspec import Struct, field
 
 from backstay.catalog import load, sessions
 from backstay.catalog.hold import make_nonce, refuse_writing
-from backstay.config.permissions_section import looser
 from backstay.hooks.dispatch import mark_of
 from backstay.hooks.run_context import marks
+from backstay.logic.decide.policy import looser
 from backstay.logic.state.lifecycle import move
 from backstay.logic.state.prompt_variables import secret_variable
 from backstay.logic.state.resume import PendingOpen, ResumeReport, report

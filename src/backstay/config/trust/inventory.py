@@ -13,7 +13,6 @@ from msgspec import Struct, field
 
 from backstay.config.json_document import LARGEST, JsonText
 from backstay.config.layer_file import LayerFile
-from backstay.config.permissions_section import looser
 from backstay.config.private_file import writable_name
 from backstay.config.secret import mask
 from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, OWN, Contents, sha
@@ -27,6 +26,7 @@ from backstay.config.trust.run_files import (
     hook_commands,
     server_commands,
 )
+from backstay.logic.decide.policy import looser
 from backstay.skills.frontmatter import normalise_key, read_frontmatter
 from backstay.skills.problems import Unusable
 from backstay.system.files import is_missing, open_regular, read_regular

@@ -34,6 +34,11 @@ LOOSENESS: Final[Mapping[Mode, int]] = {"plan": 0, "dontAsk": 1, "default": 2, "
 """The modes, the strictest first."""
 
 
+def looser(mode: Mode, than: Mode) -> bool:
+    """Return whether `mode` lets more happen without a person."""
+    return LOOSENESS[mode] > LOOSENESS[than]
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The policy of a session: what shapes its decisions besides its log."""
 
@@ -88,14 +93,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         """Return why a mode may not be taken; empty when it may."""
         if mode == "bypassPermissions" and self.bypass_forbidden:
             return f"{self.bypass_forbidden} forbids the mode 'bypassPermissions'"
-        if self.strictest_mode is not None and LOOSENESS[mode] > LOOSENESS[self.strictest_mode]:
+        if self.strictest_mode is not None and looser(mode, self.strictest_mode):
             return f"the mode {mode!r} is looser than {self.strictest_mode!r}, which is settled for this machine"
         return ""
 
     def stricter_mode_between_turns(self, mode: Mode) -> Mode | None:
         """Return the mode that follows `mode` when no turn is open; None when `mode` stays."""
         after = self.mode_after_turn
-        return after if after is not None and LOOSENESS[mode] > LOOSENESS[after] else None
+        return after if after is not None and looser(mode, after) else None
 
     def facts_of(self, model: str) -> ModelFacts:
         """Return the facts about `model`; cautious values when none are known."""

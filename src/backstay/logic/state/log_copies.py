@@ -19,7 +19,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from backstay.logic.budget import BudgetState, fold_budget
-from backstay.logic.decide.policy import LOOSENESS, Policy
+from backstay.logic.decide.policy import Policy, looser
 from backstay.logic.decide.step import settle, stamp
 from backstay.logic.state.progress import Progress
 from backstay.logic.state.transcript import Transcript
@@ -226,7 +226,7 @@ def disarm(p: Progress, *, running: bool, nonce: str, now: int) -> tuple[Recorde
 def is_quiet(p: Progress) -> bool:
     """Return whether a log that means `p` has nothing to go on with, and allows nothing without asking here."""
     has_open = p.turn or p.calls or p.queue or p.restore or p.asking or p.compacting
-    allows = p.grants.grants or p.grants.rules or p.scope != "sandboxed" or LOOSENESS[p.mode] > LOOSENESS["default"]
+    allows = p.grants.grants or p.grants.rules or p.scope != "sandboxed" or looser(p.mode, "default")
     return not (has_open or allows or "@http" in p.model)
 
 
@@ -246,7 +246,7 @@ def _revoke(p: Progress) -> tuple[Event, ...]:
     found: list[Event] = []
     if p.grants.grants or p.grants.rules:
         found.append(GrantsCleared())
-    if LOOSENESS[p.mode] > LOOSENESS["default"]:
+    if looser(p.mode, "default"):
         found.append(ModeChanged(mode="default"))
     if p.scope != "sandboxed":
         found.append(ScopeChanged(scope="sandboxed", implied=True))
