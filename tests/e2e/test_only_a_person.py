@@ -134,7 +134,9 @@ def test_sec_l3_a_command_of_a_session_installs_and_enables_no_plugin(door: Door
 
 
 def test_sec_l3_a_hook_trusts_nothing(door: Door) -> None:
-    hook = {"type": "command", "command": f"{without_variables('trust', '--yes')} > said 2>&1"}
+    script = write(door.folder / "own.sh", f"#!/bin/bash\n{without_variables('trust', '--yes')} > said 2>&1\n")
+    script.chmod(0o700)
+    hook = {"type": "command", "command": str(script)}
     path = write(door.folder / "config/settings.json", json.dumps({"hooks": {"SessionStart": [{"hooks": [hook]}]}}))
     path.chmod(0o600)
     untrusted(door)

@@ -266,3 +266,18 @@ def test_programs_that_run_programs_that_run_programs_take_bounded_work(piece: s
     assert sum(judged_words) < 2 * MOST_READ + MOST_WORDS**2 // 2
     assert len(judged_words) < MOST_READ
     assert judged("Bash", {"command": f"{piece * repeated}rm -rf x"}, mode).decision in ("ask", "deny")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ":;" * 312 + "rm -rf ~",
+        "sudo " * 12 + "rm -rf /",
+        "eval x; : '" + "x" * 10_000 + "'; rm -rf ~",
+        ("time " * 40 + "a;") * 40 + "rm -rf ~",
+        "sudo rm -rf " + "a " * 1_001 + "/",
+        ":;" * 312 + "dd if=/dev/zero of=/dev/sda",
+    ],
+)
+def test_what_is_not_looked_through_to_its_end_is_asked_about_in_every_mode(command: str) -> None:
+    assert judged("Bash", {"command": command}, "bypassPermissions", deny=()).decision in ("ask", "deny")

@@ -115,6 +115,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """What may stand in texts that a program may hand to a shell (`PAGER='...' git log`); what denies is looked for there, nothing else."""
     problem: str = ""
     """Why it cannot be read with certainty; then `commands` is what was found all the same, and it is never allowed by itself."""
+    is_cut: bool = False
+    """Whether some of it was not looked through, because a limit was met: it may hold a critical removal."""
 
 
 def fingerprint(name: str, args: str) -> str:

@@ -138,7 +138,7 @@ def _unread(context: JudgeContext, text: str, script: Script) -> list[Finding]:
     """Return a script that cannot be read with certainty may hold anything that is denied."""
     if not script.problem or (_is_spelled_out(context, text) and not context.rules.guards):
         return []
-    held: Hold = "hard" if context.rules.guards else "soft"
+    held: Hold = "hard" if context.rules.guards or script.is_cut else "soft"
     return [Finding(_short(text), "ask", "shell", f"the command cannot be read with certainty: {script.problem}", held)]
 
 

@@ -85,6 +85,8 @@ class CommandFinder:
         self.limit = limit or WordLimit()
         self.commands: list[Command] = []
         self.problems: list[str] = []
+        self.is_cut = False
+        """Whether some of it was not looked through, because a limit was met."""
         self.texts = 0
         self.handed: list[tuple[str, Site]] = []
         """Texts that a program may hand to a shell."""
@@ -95,10 +97,9 @@ class CommandFinder:
         """Look through a text."""
         self.texts += 1
         if len(text) > LONGEST or len(around) > DEEPEST or self.texts > MOST_TEXTS:
-            self.problems.append(
+            return self._cut(
                 f"a text of more than {LONGEST:,} characters, or a script in scripts, is not looked through"
             )
-            return
         uncertain = False
         try:
             found = read_plain(text, self.call_site)
@@ -115,8 +116,7 @@ class CommandFinder:
             anywhere = anywhere.enter(_target(fields, self.call_site.home))
         for seen in found:
             if len(self.commands) > MOST_COMMANDS:
-                self.problems.append("it has too many commands")
-                return
+                return self._cut("it has too many commands")
             if seen.fields or seen.redirects or seen.sets:
                 self.command(seen, anywhere if seen.repeated else site, around, seen.steers)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
@@ -152,7 +152,7 @@ class CommandFinder:
             for length, fields in cut(text, self.call_site.home):
                 size += length
                 if size > MOST_HANDED or len(inner.commands) > MOST_POSSIBLE:
-                    self.problems.append("it has too much text that a program may hand to a shell")
+                    self._cut("it has too much text that a program may hand to a shell")
                     return inner.commands
                 if fields and fields not in done and is_known(base_name(fields[0].value or "sh", self.call_site.os)):
                     done.add(fields)
@@ -182,6 +182,7 @@ class CommandFinder:
         """Take in a command: what runs it, what it does, what it runs in turn."""
         if self.limit.left < 0:
             unread = Effect()
+            self._cut(_TOO_MANY)
             unread.hide(_TOO_MANY)
             self.commands.append(_command((*around, _layer(seen.fields)), unread, steers, given=False))
             return
@@ -192,7 +193,7 @@ class CommandFinder:
                 opened.touch("write", field, site, redirect=True)
             opened.network = opened.network or (field.value or "").startswith(("/dev/tcp/", "/dev/udp/"))
         if len(seen.fields) > MOST_WORDS:
-            self.problems.append("it has too many words")
+            self._cut("it has too many words")
             del seen.fields[MOST_WORDS:]
         layers, effect, scripts = self._layers(seen, site)
         layers += [_layer([Field("export", ""), *seen.sets])] if seen.sets else []
@@ -205,6 +206,7 @@ class CommandFinder:
             given = (*(seen.fields[1:] if hands == "all" else ()), *seen.given)
             self.handed += [(field.text if field.value is None else field.value, site) for field in given]
         if not self.limit.take(sum(map(len, effect.inner))):
+            self._cut(_TOO_MANY)
             effect.hide(_TOO_MANY)
             effect.inner.clear()
         self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
@@ -215,6 +217,11 @@ class CommandFinder:
         for inner in effect.inner:
             self.command(Seen(inner, [], [], fed=True), site, inside)
 
+    def _cut(self, why: str) -> None:
+        """Note that not all of it is looked through, and why."""
+        self.problems.append(why)
+        self.is_cut = True
+
     def _layers(self, seen: Seen, site: Site) -> tuple[list[Layer], Effect, list[Field]]:
         """Say what a command may do, by itself and as each program that it may run; and give the scripts in it."""
         layers, effect, scripts = list[Layer](), Effect(edits=True), list[Field]()
@@ -222,6 +229,7 @@ class CommandFinder:
         while pending:
             fields = pending.pop(0)
             if len(layers) >= MOST_INNER or not self.limit.take(len(fields)):
+                self._cut(_TOO_MANY)
                 effect.hide(_TOO_MANY)
                 break
             if _layer(fields) in layers:

@@ -36,11 +36,12 @@ def read_command(text: str, call_site: CallSite) -> Script:
         problems += finder.problems
         whole.handed += finder.handed
         whole.listens = whole.listens or finder.listens
+        whole.is_cut = whole.is_cut or finder.is_cut
     if whole.listens or ("=" in text and any(step.does == "runs" for step in proof.steps)):
         whole.hand_over(_read(text, call_site), Site(call_site, proof.steps[-1].folders))
     handed = whole.possible()
     problem = "; ".join(dict.fromkeys([*problems, *whole.problems]))
-    return Script(commands=tuple(commands), handed=tuple(handed), problem=problem)
+    return Script(commands=tuple(commands), handed=tuple(handed), problem=problem, is_cut=whole.is_cut)
 
 
 def _read(text: str, call_site: CallSite) -> Sequence[Seen]:
@@ -55,7 +56,9 @@ def _look_through(text: str, call_site: CallSite, outside: str) -> Script:
     finder.text(text, Site(call_site, (call_site.cwd,)))
     handed = finder.possible()
     problems = "; ".join(dict.fromkeys(finder.problems))
-    return Script(commands=tuple(finder.commands), handed=tuple(handed), problem=problems, outside=outside)
+    return Script(
+        commands=tuple(finder.commands), handed=tuple(handed), problem=problems, outside=outside, is_cut=finder.is_cut
+    )
 
 
 def _commands_of(step: Step, finder: CommandFinder, given: list[Field]) -> Sequence[Command]:
