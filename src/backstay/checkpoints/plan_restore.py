@@ -245,6 +245,6 @@ class _PlanMaker(Struct):
         for state in self.states:
             blobs |= state.blobs
         started = RestoreStarted(to=self.point.event, plan=plan, files=len(self.changes))
-        events = [*(state.event for state in self.states), *self.way_back]
-        drafts = (*(Draft(event=event) for event in events), Draft(event=started, by="user"))
+        before = [*(state.event for state in self.states), *self.way_back]
+        drafts = (*(Draft(event=event) for event in before), Draft(event=started, by="user"))
         return Ready(report=report, drafts=drafts, blobs=blobs)

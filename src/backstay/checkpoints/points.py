@@ -142,18 +142,17 @@ def before_programs(record: Recorded) -> bool:
 def explain_unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, ...]:
     """Explain why what programs did after a point cannot be undone, once for each reason."""
     later = [record for record in records if record.seq > after]
-    events = [record.event for record in later]
     problems = (
         record.event.problem
         for record in later
         if isinstance(record.event, TreeKept) and record.event.problem and before_programs(record)
     )
-    return tuple(dict.fromkeys((*problems, *_by_hooks(events))))
+    return tuple(dict.fromkeys((*problems, *_by_hooks(record.event for record in later))))
 
 
-def _by_hooks(events: Iterable[Event]) -> Iterator[str]:
+def _by_hooks(later: Iterable[Event]) -> Iterator[str]:
     """Report hooks that ran before anything was kept whole: what they did to files is unknown."""
-    for event in events:
+    for event in later:
         if isinstance(event, TreeKept) and event.tree:
             return
         if isinstance(event, HookStarted) and event.handlers:

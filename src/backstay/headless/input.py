@@ -168,8 +168,8 @@ def _first_text(prompt: Prompt) -> str:
 async def _find_sent(session: Session, input_id: str) -> InputReceived | None:
     if session.input_result(input_id) is None and input_id not in session.pending_inputs:
         return None
-    events = (record.event for record in await session.events())
-    return next((each for each in events if isinstance(each, InputReceived) and each.input == input_id), None)
+    facts = (record.event for record in await session.events())
+    return next((each for each in facts if isinstance(each, InputReceived) and each.input == input_id), None)
 
 
 async def _repeat(session: Session, prompt: Prompt, typed: str, before: InputReceived) -> PreparedInput:

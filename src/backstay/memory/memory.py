@@ -426,7 +426,7 @@ def _event(act: MemoryAct, entry: MemoryEntry, *, reason: str = "", hide: bool =
 
 def find_used(records: Iterable[Recorded]) -> tuple[str, ...]:
     """Return what a model was told of the memory: `index` and `topic:NAME`, each once, in order. A rewind does not take it back."""
-    events = (record.event for record in records)
+    facts = (record.event for record in records)
     return tuple(
-        dict.fromkeys(event.memory for event in events if isinstance(event, MemoryNoted) and event.act == "used")
+        dict.fromkeys(event.memory for event in facts if isinstance(event, MemoryNoted) and event.act == "used")
     )

@@ -199,10 +199,10 @@ def _points(rehearsal: Rehearsal, ways: Sequence[Way], pairs: int, chance: rando
         yield from (CrashPoint(kind="prefix", way=way, events=events) for way in ways)
 
 
-async def _cut(trial: Trial, rehearsal: Rehearsal, events: int) -> None:
-    """Leave the first `events` of the rehearsed log, as if a process had died just there, its open calls done."""
+async def _cut(trial: Trial, rehearsal: Rehearsal, length: int) -> None:
+    """Leave the first `length` events of the rehearsed log, as if a process had died just there, its open calls done."""
     await trial.run(_die)
-    log = rehearsal.log[:events]
+    log = rehearsal.log[:length]
     owner = Owner(id="rehearsal", host="crash", boot="crash", pid=1, started=1)
     lease = await trial.store.lease(SESSION, owner)
     first = _of_store(log[0], trial.store.identity)
