@@ -44,7 +44,7 @@ def test_the_whole_grammar_works_for_the_person(tmp_path: Path) -> None:
     assert said[6].message == "# style\n\n- [2026-01-01] (feedback/style) Short messages."
     assert said[7].data == {"used": ()}
     assert said[8].message == said[5].message
-    assert [each.act for answer in said for each in answer.events] == [
+    assert [each.act for answer in said for each in answer.noted] == [
         "saved",
         "saved",
         "approved",
@@ -85,7 +85,7 @@ def test_rb_w14_in_plan_mode_a_model_writes_nothing(tmp_path: Path) -> None:
     refuse = memory_command(memory, "add Plans are fine.", "model", mode="plan")
     listed = memory_command(memory, "list", "model", mode="plan")
 
-    assert (refuse.success, refuse.events, listed.success) == (False, (), True)
+    assert (refuse.success, refuse.noted, listed.success) == (False, (), True)
     assert not (tmp_path / ".backstay").exists()
     assert memory_command(memory, "add I say so.", "user", mode="plan").success
 
@@ -102,7 +102,7 @@ def test_what_a_model_was_told_is_the_fold_of_its_events(tmp_path: Path) -> None
     memory = memory_of(tmp_path)
     memory_command(memory, "add user/tea Likes tea.", "user")
     answers = [memory_command(memory, line, "model", turn="t.2") for line in ("show Tea", "list", "show tea")]
-    events = [*memory.at_start().events, *(event for answer in answers for event in answer.events)]
+    events = [*memory.at_start().noted, *(event for answer in answers for event in answer.noted)]
     records = [Recorded(seq=n, id=str(n), at=n, by="model", event=each) for n, each in enumerate(events, 1)]
 
     used = find_used(records)
@@ -121,7 +121,7 @@ def test_nothing_is_used_or_captured_unless_somebody_asks(tmp_path: Path) -> Non
     looked = [memory_command(memory, line, "user") for line in ("list", "show tea", "pending", "used")]
     memory.at_start()
 
-    assert [answer.events for answer in looked] == [()] * 4
+    assert [answer.noted for answer in looked] == [()] * 4
     assert {each: each.stat().st_mtime_ns for each in memory.path.rglob("*")} == before
 
 

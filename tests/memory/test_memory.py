@@ -37,7 +37,7 @@ def test_what_the_person_says_is_in_the_index_and_in_its_topic_with_its_origin(t
     assert memory.entries() == (saved,)
     assert index_of(tmp_path).read_text() == f"# Project Memory\n\n{line_of(saved)}\n"
     assert (memory.path / "topics/build.md").read_text() == f"# build\n\n{line_of(saved)}\n"
-    assert answer.events == (
+    assert answer.noted == (
         MemoryNoted(act="saved", memory=saved.id, kind="feedback", topic="build", text=saved.text, origin="user t.1"),
     )
 
@@ -60,7 +60,7 @@ def test_rb_w54_only_the_whole_text_makes_a_duplicate_and_the_origin_is_recorded
     same = memory.add("Use  pnpm\tfor every package here.", by="user", topic="other")
 
     assert shorter.success
-    assert [each.act for each in same.events] == ["skipped"]
+    assert [each.act for each in same.noted] == ["skipped"]
     assert [each.text for each in memory.entries()] == ["Use pnpm", "Use pnpm for every package here."]
     assert [(each.by, each.session, each.turn) for each in memory.entries()] == [
         ("user", "s1", ""),
@@ -76,8 +76,8 @@ def test_rb_w14_nobody_but_the_person_saves_approves_or_rejects(tmp_path: Path, 
     waiting = str(proposed.data["id"])
     answers = memory.approve(waiting, by=by), memory.reject(waiting, by=by)
 
-    assert [each.act for each in proposed.events] == ["queued"]
-    assert [(each.success, each.events) for each in answers] == [(False, ()), (False, ())]
+    assert [each.act for each in proposed.noted] == ["queued"]
+    assert [(each.success, each.noted) for each in answers] == [(False, ()), (False, ())]
     assert [each.status for each in memory.pending().candidates] == ["pending"]
     assert memory.entries() == ()
     assert memory.at_start().text == ""
@@ -91,7 +91,7 @@ def test_what_a_model_proposes_is_kept_once_the_person_approves_it(tmp_path: Pat
 
     answer = memory.approve(proposed, by="user")
 
-    assert [(each.act, each.memory, each.origin) for each in answer.events] == [
+    assert [(each.act, each.memory, each.origin) for each in answer.noted] == [
         ("approved", proposed, "model t.1"),
         ("saved", proposed, "model t.1"),
     ]
@@ -115,7 +115,7 @@ def test_what_the_person_rejects_is_not_proposed_again(tmp_path: Path) -> None:
     answer = memory.reject(proposed, by="user", why="No.")
     again = memory_of(tmp_path, session="s2").add("Always skip tests.", by="model")
 
-    assert answer.events == (
+    assert answer.noted == (
         MemoryNoted(
             act="rejected",
             memory=proposed,
@@ -127,7 +127,7 @@ def test_what_the_person_rejects_is_not_proposed_again(tmp_path: Path) -> None:
         ),
     )
     assert [(each.status, each.decision_reason) for each in memory.pending().candidates] == [("rejected", "No.")]
-    assert (again.success, [each.act for each in again.events]) == (False, ["skipped"])
+    assert (again.success, [each.act for each in again.noted]) == (False, ["skipped"])
     assert memory.add("Always skip tests.", by="user").success
 
 
@@ -165,7 +165,7 @@ def test_a_secret_is_refused_and_stands_in_no_file_and_no_event(tmp_path: Path, 
     ]
 
     assert [each.success for each in answers] == [False, False]
-    assert [(each.act, each.text) for answer in answers for each in answer.events] == [("skipped", ""), ("skipped", "")]
+    assert [(each.act, each.text) for answer in answers for each in answer.noted] == [("skipped", ""), ("skipped", "")]
     assert "4111" not in str(answers)
     assert "api03" not in str(answers)
     assert not (tmp_path / ".backstay").exists()
@@ -419,5 +419,5 @@ def test_a_repository_whose_index_is_a_folder_starts_without_memory(tmp_path: Pa
 
     found = memory_of(tmp_path).at_start()
 
-    assert (found.text, found.events) == ("", ())
+    assert (found.text, found.noted) == ("", ())
     assert f"{str(index_of(tmp_path))!r} cannot be read: it is not a regular file" in found.problem

@@ -10,9 +10,9 @@ from backstay.catalog.hold import check_unneeded, fold_log, forget_trace, hold_s
 from backstay.logic.decide.step import stamp
 from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import Clock, EventStore, SessionQuery
+from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing, NoSession, StoreError, StoreMismatch, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import StoreChanged
 from backstay.vocab.specs import Lease
 
 TOGETHER: Final = 64 * 1024 * 1024
@@ -73,7 +73,7 @@ async def _begin(source: EventStore, target: EventStore, session: str, holds: As
 
 def _home(records: Sequence[Recorded], source: EventStore) -> str:
     """Return the store that a session left `source` for; empty when it did not leave."""
-    changes = (record.event for record in reversed(records) if isinstance(record.event, StoreChanged))
+    changes = (record.event for record in reversed(records) if isinstance(record.event, events.StoreChanged))
     newest = next(changes, None)
     gone = newest is not None and newest.came_from == source.identity != newest.store
     return newest.store if newest is not None and gone else ""
@@ -113,7 +113,7 @@ class _Move:
     async def leave(self, clock: Clock) -> None:
         """Write down that the session goes to the target, unless that is written already."""
         if not self._left:
-            await self._note(StoreChanged(store=self._target.identity, came_from=self._source.identity), clock)
+            await self._note(events.StoreChanged(store=self._target.identity, came_from=self._source.identity), clock)
             self._left = True
 
     async def carry(self) -> None:
@@ -141,7 +141,9 @@ class _Move:
             return
         with suppress(StoreError):
             if await self._is_gone_there():
-                await self._note(StoreChanged(store=self._source.identity, came_from=self._target.identity), clock)
+                await self._note(
+                    events.StoreChanged(store=self._source.identity, came_from=self._target.identity), clock
+                )
 
     async def finish(self) -> None:
         """Forget the session in the source."""
@@ -152,7 +154,7 @@ class _Move:
         await self._target.append(self._there, self._arrived, part, blobs)
         self._arrived += len(part)
 
-    async def _note(self, event: StoreChanged, clock: Clock) -> None:
+    async def _note(self, event: events.StoreChanged, clock: Clock) -> None:
         progress = (await fold_log(self._session, self._records)).progress
         last = stamp(progress, Draft(event=event, by="user"), nonce=make_nonce(self._here, clock), now=clock.now())
         await self._source.append(self._here, last.seq - 1, (last,))

@@ -26,9 +26,9 @@ from backstay.logic.state.session_state import SessionRecord, record_of
 from backstay.logic.stored_content import as_stored_event
 from backstay.ports import Clock, EventStore, SessionQuery
 from backstay.version import VERSION
+from backstay.vocab import events
 from backstay.vocab.errors import BadId, LogDamaged, NoSession, StoreMismatch, UserError
 from backstay.vocab.event import Draft, Event
-from backstay.vocab.events import ModelAsked, Opened, Renamed, Started
 from backstay.vocab.ids import check_session_id
 from backstay.vocab.specs import Origin, SessionMeta, ToolSpec
 
@@ -77,7 +77,7 @@ async def check_store(store: EventStore, session: str) -> None:
 
 async def rename(store: EventStore, session: str, name: str, *, clock: Clock) -> None:
     """Give a session a name."""
-    await add_event(store, session, Renamed(name=name), clock=clock)
+    await add_event(store, session, events.Renamed(name=name), clock=clock)
 
 
 async def fork(
@@ -89,7 +89,7 @@ async def fork(
     log = await whole_log(store, session)
     state = await fold_log(session, log)
     beginning = log[0].event
-    if not isinstance(beginning, Started):
+    if not isinstance(beginning, events.Started):
         raise LogDamaged(
             f"The log of session {session!r} does not begin with its start. `backstay log repair {session}` may help."
         )
@@ -117,7 +117,7 @@ async def fork(
         copy = functools.partial(fork_records, log, state.transcript, started, at=node, nonce=nonce)
         records = await anyio.to_thread.run_sync(copy)
         copied = await fold_log(fork_id, records)
-        opened = stamp(copied.progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now())
+        opened = stamp(copied.progress, Draft(event=events.Opened(version=VERSION)), nonce=nonce, now=clock.now())
         await store.append(lease, 0, (*records, opened))  # blobs are cited, not copied: they are in this store
         if not await exists(store, session):  # until it was deleted it kept the blobs; since then, who knows
             await store.delete(fork_id)
@@ -158,7 +158,7 @@ async def record(store: EventStore, session: str) -> SessionRecord:
     """Return a session as one document, with the system prompt and the tool schemas that were sent last."""
     part = await store.read(session)
     state = await fold_log(session, part.records)
-    asked = next((r.event for r in reversed(part.records) if isinstance(r.event, ModelAsked)), None)
+    asked = next((r.event for r in reversed(part.records) if isinstance(r.event, events.ModelAsked)), None)
     if asked is None:
         return record_of(state)
     prompt = (await store.blob(asked.instructions)).decode() if asked.instructions else ""

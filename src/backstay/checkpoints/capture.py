@@ -24,9 +24,9 @@ from backstay.logic.stored_content import digest, replace_surrogates
 from backstay.runtime.services import Services
 from backstay.stores.trace.files import trace_folder
 from backstay.system.folders import data_dir
+from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing, LogDamaged
 from backstay.vocab.event import Draft, Event
-from backstay.vocab.events.files import CheckpointsPurged, ContentsKept, FileKept, TreeKept
 from backstay.vocab.specs import ToolSpec
 
 TOGETHER: Final = 400
@@ -38,7 +38,7 @@ class FolderState(Struct):
 
     root: bytes
     tree: Tree | None
-    event: TreeKept
+    event: events.TreeKept
     """The event to write, without a call."""
     blobs: Mapping[str, bytes]
     own: Collection[bytes] = ()
@@ -106,7 +106,9 @@ class FileCapture(Struct, dict=True):
             for root in self.roots:
                 problem = self._off.get(root, "")
                 if problem:
-                    await self._deliver([TreeKept(root=os.fsdecode(root), problem=problem, call=call)], {}, cause)
+                    await self._deliver(
+                        [events.TreeKept(root=os.fsdecode(root), problem=problem, call=call)], {}, cause
+                    )
                     continue
                 state = await self._take(root, cause)
                 await self._deliver([replace(state.event, call=call)], state.blobs, cause)
@@ -170,7 +172,7 @@ class FileCapture(Struct, dict=True):
         hidden = await list_ignored(os.fsdecode(root))
         walk = TreeWalk(root, {*hidden, *own}, before, self._stored, self.limits)
         portions = walk.portions()
-        event = TreeKept(root=os.fsdecode(root))
+        event = events.TreeKept(root=os.fsdecode(root))
         try:
             if os.fsdecode(root) != replace_surrogates(os.fsdecode(root)):
                 raise TreeRefused("its name is not UTF-8, so that no event can hold it")
@@ -179,7 +181,7 @@ class FileCapture(Struct, dict=True):
         except TreeRefused as exc:
             problem = f"{event.root!r} is not kept: {exc}"
             self._off[root] = problem
-            return FolderState(root, None, TreeKept(root=event.root, problem=problem), {})
+            return FolderState(root, None, events.TreeKept(root=event.root, problem=problem), {})
         finally:
             portions.close()  # type: ignore[attr-defined]  # a generator, whose handles must not stay open
         tree = walk.tree
@@ -192,7 +194,7 @@ class FileCapture(Struct, dict=True):
             sha = digest(packed)
             blobs[sha] = packed
             self._newest[root] = (sha, tree)
-        event = TreeKept(root=event.root, tree=sha, files=walk.files, size=walk.size)
+        event = events.TreeKept(root=event.root, tree=sha, files=walk.files, size=walk.size)
         return FolderState(root, tree, event, blobs, own, hidden)
 
     def _own_places(self, root: bytes) -> set[bytes]:
@@ -212,14 +214,14 @@ class FileCapture(Struct, dict=True):
         newest: dict[bytes, str] = {}
         for record in (await self.services.store.read(self.services.session)).records:
             match record.event:
-                case CheckpointsPurged():
+                case events.CheckpointsPurged():
                     newest.clear()
                     self._stored.clear()
-                case ContentsKept(blobs=blobs):
+                case events.ContentsKept(blobs=blobs):
                     self._stored.update(blobs)
-                case FileKept(sha256=sha) if sha:
+                case events.FileKept(sha256=sha) if sha:
                     self._stored.add(sha)
-                case TreeKept(root=root, tree=tree) if tree:
+                case events.TreeKept(root=root, tree=tree) if tree:
                     self._stored.add(tree)
                     newest[os.fsencode(root)] = tree
                 case _:
@@ -236,7 +238,7 @@ class FileCapture(Struct, dict=True):
         self._stored.update(blobs)
 
 
-def make_kept_event(entry: TreeEntry) -> FileKept | None:
+def make_kept_event(entry: TreeEntry) -> events.FileKept | None:
     """Make the event of what a path holds before it is put back; None when its name cannot be written."""
     try:
         entry.path.decode(), entry.target.decode()
@@ -259,8 +261,8 @@ def _lives(group: int) -> bool:
     return True
 
 
-def _event_of(entry: TreeEntry, call: str) -> FileKept:
-    return FileKept(
+def _event_of(entry: TreeEntry, call: str) -> events.FileKept:
+    return events.FileKept(
         path=os.fsdecode(entry.path),
         kind=entry.kind,
         sha256=entry.sha256.hex(),
@@ -273,4 +275,4 @@ def _event_of(entry: TreeEntry, call: str) -> FileKept:
 
 def _contents(portion: Mapping[str, bytes]) -> list[Event]:
     hashes = sorted(portion)
-    return [ContentsKept(blobs=tuple(hashes[at : at + TOGETHER])) for at in range(0, len(hashes), TOGETHER)]
+    return [events.ContentsKept(blobs=tuple(hashes[at : at + TOGETHER])) for at in range(0, len(hashes), TOGETHER)]

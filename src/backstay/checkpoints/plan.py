@@ -12,10 +12,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from backstay.vocab import events
 from backstay.vocab.errors import LogDamaged
 from backstay.vocab.event import Recorded
-from backstay.vocab.events.files import EntryKind, FileKept, RestoreStarted, TreeKept
-from backstay.vocab.events.tools import FileSeen
 
 LARGEST: Final = 64 * 1024 * 1024
 """Bytes of a listing or a plan: fifty thousand files need a tenth of it."""
@@ -37,7 +36,7 @@ class TreeEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     path: bytes
     """In a tree from its root on; in a plan from `/` on."""
-    kind: EntryKind
+    kind: events.EntryKind
     mode: int = 0
     sha256: bytes = b""
     """Of a file's content; empty when it could not be kept."""
@@ -92,7 +91,7 @@ def parents(path: bytes) -> Iterable[bytes]:
         yield path
 
 
-def entry_of(event: FileKept) -> TreeEntry:
+def entry_of(event: events.FileKept) -> TreeEntry:
     """Return what a `FileKept` says, with its whole path."""
     facts = [int(each) for each in event.version.split(":")] if _VERSION.fullmatch(event.version) else [0, 0, 0]
     return TreeEntry(
@@ -191,7 +190,7 @@ def first_tree(records: Iterable[Recorded], root: bytes) -> tuple[int, str] | No
     """Find the first whole tree of `root` in `records`; return its position and the hash of its blob."""
     for record in records:
         event = record.event
-        if isinstance(event, TreeKept) and event.tree and event.root.encode() == root:
+        if isinstance(event, events.TreeKept) and event.tree and event.root.encode() == root:
             return record.seq, event.tree
     return None
 
@@ -202,7 +201,7 @@ def find_outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: 
         record.event.path
         for record in records
         if record.seq > after
-        and isinstance(record.event, FileKept)
+        and isinstance(record.event, events.FileKept)
         and not any(inside(record.event.path.encode(), root) for root in roots)
     }
     return tuple(sorted(named))
@@ -239,9 +238,9 @@ def find_foreign_changes(records: Iterable[Recorded], present: Mapping[str, str]
     """
     seen: dict[str, str] = {}
     for record in records:
-        if isinstance(record.event, FileSeen):
+        if isinstance(record.event, events.FileSeen):
             seen[record.event.path] = record.event.version
-        elif isinstance(record.event, TreeKept | RestoreStarted):
+        elif isinstance(record.event, events.TreeKept | events.RestoreStarted):
             seen.clear()
     seen = {
         path: version for path, version in seen.items() if version
@@ -253,7 +252,7 @@ def versions_at(records: Iterable[Recorded], *, after: int) -> dict[str, str]:
     """Return the versions of files that the session had seen by the event `after`."""
     found: dict[str, str] = {}
     for record in records:
-        if record.seq <= after and isinstance(record.event, FileSeen):
+        if record.seq <= after and isinstance(record.event, events.FileSeen):
             found[record.event.path] = record.event.version
     return found
 
@@ -273,7 +272,7 @@ def _in_tree(base: Tree, now: Tree | None) -> dict[bytes, TreeEntry]:
 def _earliest(kept: Iterable[Recorded], root: bytes) -> dict[bytes, tuple[int, TreeEntry]]:
     found: dict[bytes, tuple[int, TreeEntry]] = {}
     for record in kept:
-        if isinstance(record.event, FileKept):
+        if isinstance(record.event, events.FileKept):
             entry = entry_of(record.event)
             if entry.path not in found and inside(entry.path, root):
                 found[entry.path] = (record.seq, entry)

@@ -34,9 +34,9 @@ from backstay.checkpoints.points import Point, RestoreReport, before_programs, e
 from backstay.checkpoints.walk_tree import NEVER_ENTERED, read_entry
 from backstay.checkpoints.write_back import OUTSIDE
 from backstay.logic.stored_content import digest
+from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing, LogDamaged, UserError
 from backstay.vocab.event import Draft, Event, Recorded
-from backstay.vocab.events.files import FileProblem, RestoreStarted, TreeKept
 
 HIDDEN: Final = "it is new, and nothing is kept of it: it is ignored, cannot be read, or belongs to git"
 GONE: Final = "the whole folder is gone; make it again, empty, and put the files back once more"
@@ -83,12 +83,14 @@ def _explain_loss(records: Sequence[Recorded], states: Iterable[FolderState], po
     return ""
 
 
-def _before_programs(records: Iterable[Recorded], state: FolderState, point: Point) -> list[TreeKept]:
+def _before_programs(records: Iterable[Recorded], state: FolderState, point: Point) -> list[events.TreeKept]:
     """Return what was kept of a folder as a whole since a point, when programs ran since; empty when none did."""
     found = [
         (record.event, before_programs(record))
         for record in records
-        if record.seq > point.after and isinstance(record.event, TreeKept) and record.event.root == state.event.root
+        if record.seq > point.after
+        and isinstance(record.event, events.TreeKept)
+        and record.event.root == state.event.root
     ]
     return [event for event, _ in found] if any(ran for _, ran in found) else []
 
@@ -229,7 +231,7 @@ class _PlanMaker(Struct):
         report = RestoreReport(
             point=self.point.label,
             paths=tuple(change.want.path.decode("utf-8", "replace") for change in self.changes[:SHOWN]),
-            problems=tuple(FileProblem(path=path, problem=why) for path, why in self.problems),
+            problems=tuple(events.FileProblem(path=path, problem=why) for path, why in self.problems),
             changed_by_others=find_foreign_changes(self.records, self.versions),
             warnings=(
                 *explain_unwatched(self.records, after=self.point.after),
@@ -244,7 +246,7 @@ class _PlanMaker(Struct):
         blobs = {**self.blobs, plan: packed}
         for state in self.states:
             blobs |= state.blobs
-        started = RestoreStarted(to=self.point.event, plan=plan, files=len(self.changes))
+        started = events.RestoreStarted(to=self.point.event, plan=plan, files=len(self.changes))
         before = [*(state.event for state in self.states), *self.way_back]
         drafts = (*(Draft(event=event) for event in before), Draft(event=started, by="user"))
         return Ready(report=report, drafts=drafts, blobs=blobs)

@@ -9,18 +9,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.events import InputReceived, InputTaken, TurnCompleted, TurnStarted
-from backstay.vocab.events.files import (
-    CheckpointsPurged,
-    FileKept,
-    FileProblem,
-    RestoreFinished,
-    RestoreStarted,
-    TreeKept,
-)
-from backstay.vocab.events.tools import HookStarted
 from backstay.vocab.messages import Text, TextRef
 
 PROMPT: Final = 200
@@ -79,7 +70,7 @@ class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
     removed: int = 0
     paths: tuple[str, ...] = ()
     """The paths that were written or removed; the first thousand."""
-    problems: tuple[FileProblem, ...] = ()
+    problems: tuple[events.FileProblem, ...] = ()
     """The paths that were left as they are, and why."""
     changed_by_others: tuple[str, ...] = ()
     """Paths that other programs or people had changed since the session saw them; they are restored all the same, and `undo` has them."""
@@ -94,22 +85,22 @@ def checkpoints_of(records: Iterable[Recorded]) -> tuple[Checkpoint, ...]:
     open_turn = ""
     for record in records:
         match record.event:
-            case InputReceived() as said:
+            case events.InputReceived() as said:
                 prompts[said.input] = _prompt(said)
-            case TurnStarted(number=number):
+            case events.TurnStarted(number=number):
                 open_turn = record.id
                 turns[record.id] = Checkpoint(turn=record.id, number=number, at=record.at)
-            case InputTaken(inputs=inputs) if open_turn and not turns[open_turn].prompt:
+            case events.InputTaken(inputs=inputs) if open_turn and not turns[open_turn].prompt:
                 turns[open_turn] = replace(turns[open_turn], prompt=prompts.get(inputs[0], "") if inputs else "")
-            case FileKept(path=path, call=call) if call and open_turn and not _is_listed(turns[open_turn], path):
+            case events.FileKept(path=path, call=call) if call and open_turn and not _is_listed(turns[open_turn], path):
                 turns[open_turn] = replace(turns[open_turn], files=(*turns[open_turn].files, path))
-            case TreeKept(problem=problem) if open_turn and before_programs(record):
+            case events.TreeKept(problem=problem) if open_turn and before_programs(record):
                 turns[open_turn] = replace(turns[open_turn], programs=True)
                 turns = _mark_doubtful(turns, turns[open_turn].number, problem)
-            case TurnCompleted(turn=turn) if turn in turns:
+            case events.TurnCompleted(turn=turn) if turn in turns:
                 turns[turn] = replace(turns[turn], over=True)
                 open_turn = ""
-            case CheckpointsPurged():
+            case events.CheckpointsPurged():
                 turns = {id: replace(each, restorable=False, why_not=PURGED) for id, each in turns.items()}
             case _:
                 pass
@@ -128,7 +119,7 @@ def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", und
         if before
         else _before_restore(records, undo)
     )
-    purged = max((record.seq for record in records if isinstance(record.event, CheckpointsPurged)), default=0)
+    purged = max((record.seq for record in records if isinstance(record.event, events.CheckpointsPurged)), default=0)
     if purged > point.after:
         raise UserError(f"The files cannot go back to {point.label}: {PURGED}.{point.alone}")
     return point
@@ -136,7 +127,7 @@ def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", und
 
 def before_programs(record: Recorded) -> bool:
     """Return whether an event says what a folder held before programs of the session ran, and not before a restore."""
-    return isinstance(record.event, TreeKept) and bool(record.event.call or record.cause)
+    return isinstance(record.event, events.TreeKept) and bool(record.event.call or record.cause)
 
 
 def explain_unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, ...]:
@@ -145,7 +136,7 @@ def explain_unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, 
     problems = (
         record.event.problem
         for record in later
-        if isinstance(record.event, TreeKept) and record.event.problem and before_programs(record)
+        if isinstance(record.event, events.TreeKept) and record.event.problem and before_programs(record)
     )
     return tuple(dict.fromkeys((*problems, *_by_hooks(record.event for record in later))))
 
@@ -153,9 +144,9 @@ def explain_unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, 
 def _by_hooks(later: Iterable[Event]) -> Iterator[str]:
     """Report hooks that ran before anything was kept whole: what they did to files is unknown."""
     for event in later:
-        if isinstance(event, TreeKept) and event.tree:
+        if isinstance(event, events.TreeKept) and event.tree:
             return
-        if isinstance(event, HookStarted) and event.handlers:
+        if isinstance(event, events.HookStarted) and event.handlers:
             yield f"{event.event} hooks ran while nothing watched the files: what they changed, and no tool did, stays"
             return
 
@@ -173,7 +164,7 @@ def _mark_doubtful(turns: dict[str, Checkpoint], number: int, problem: str) -> d
     return {id: each if each.why_not else replace(each, why_not=why) for id, each in turns.items()}
 
 
-def _prompt(received: InputReceived) -> str:
+def _prompt(received: events.InputReceived) -> str:
     if received.display:
         return received.display[:PROMPT]
     words = (
@@ -187,7 +178,7 @@ def _prompt(received: InputReceived) -> str:
 def _end_of_turn(records: Sequence[Recorded], turn: str) -> Point:
     number = _number(records, turn)
     for record in records:
-        if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
+        if isinstance(record.event, events.TurnCompleted) and record.event.turn == turn:
             return Point(after=record.seq, event=record.id, label=f"the end of turn {number}", number=number)
     raise UserError(f"Turn {turn!r} has no end yet. Say `before={turn!r}` for its start.")
 
@@ -206,12 +197,12 @@ def _before_restore(records: Sequence[Recorded], restore: str) -> Point:
     began = -1
     """Where the restore began that is not over: a process that goes on with it after a crash starts it again."""
     for place, record in enumerate(records):
-        if isinstance(record.event, RestoreStarted):
+        if isinstance(record.event, events.RestoreStarted):
             began = began if began >= 0 else _way_back(records, place)
             if latest or record.id == restore:
                 before = records[began - 1].id if began else ""
                 found = Point(after=records[began].seq - 1, event=before, label="before files were put back")
-        elif isinstance(record.event, RestoreFinished):
+        elif isinstance(record.event, events.RestoreFinished):
             began = -1
     if found is not None:
         return found
@@ -224,13 +215,13 @@ def _before_restore(records: Sequence[Recorded], restore: str) -> Point:
 
 def _way_back(records: Sequence[Recorded], place: int) -> int:
     """Return where the events begin that say what files held before the restore at `place`."""
-    while place and isinstance(kept := records[place - 1].event, FileKept | TreeKept) and not kept.call:
+    while place and isinstance(kept := records[place - 1].event, events.FileKept | events.TreeKept) and not kept.call:
         place -= 1
     return place
 
 
 def _number(records: Iterable[Recorded], turn: str) -> int:
     for record in records:
-        if record.id == turn and isinstance(record.event, TurnStarted):
+        if record.id == turn and isinstance(record.event, events.TurnStarted):
             return record.event.number
     raise UserError(f"There is no turn {turn!r} in this session; `checkpoints` lists them.")

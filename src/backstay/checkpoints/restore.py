@@ -20,11 +20,9 @@ from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import follow
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import Outcome, Performer, Services
+from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing, IllegalTransition, LogDamaged, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import EntryAdded, MessageInjected, Rewound
-from backstay.vocab.events.files import FileProblem, RestoreFinished, RestoreStarted
-from backstay.vocab.events.tools import FileSeen
 from backstay.vocab.messages import Text
 
 
@@ -64,9 +62,9 @@ async def _restore_to(
     runner: Runner, capture: FileCapture, along: tuple[Draft, ...], *, to: str, before: str, undo: str
 ) -> RestoreReport:
     begun = runner.services.state.progress.begun
-    records = await runner.events()
+    records = await runner.read_events()
     point = point_of(records, to=to, before=before, undo=undo)
-    rewinds = any(isinstance(draft.event, Rewound) for draft in along)
+    rewinds = any(isinstance(draft.event, events.Rewound) for draft in along)
     ready = await plan_restore(capture, records, point, with_conversation=rewinds)
     if runner.services.state.progress.begun != begun:
         session = runner.services.session
@@ -86,9 +84,9 @@ async def _restore(runner: Runner, ready: Ready, along: tuple[Draft, ...]) -> Re
         await runner.deliver(*ready.drafts, *along, blobs=dict(ready.blobs))
         async for item in follow(subscription, runner.services.store, runner.services.session):
             match item:
-                case Recorded(event=RestoreStarted()):
+                case Recorded(event=events.RestoreStarted()):
                     restore = item.id
-                case Recorded(event=RestoreFinished() as done, cause=cause) if cause == restore:
+                case Recorded(event=events.RestoreFinished() as done, cause=cause) if cause == restore:
                     return replace(
                         ready.report,
                         restore=restore,
@@ -113,7 +111,7 @@ NAMED: Final = 20
 """Paths that the message to the model names."""
 
 
-class RestoreFiles(Performer[RestoreStarted]):
+class RestoreFiles(Performer[events.RestoreStarted]):
     """One restore."""
 
     def __init__(self, record: Recorded, services: Services) -> None:
@@ -121,14 +119,14 @@ class RestoreFiles(Performer[RestoreStarted]):
         kept = services.files.roots if services.files is not None else ()
         self._roots: Sequence[bytes] = kept or FileCapture(services, (services.cwd,)).roots
         """The session's folders as they are now: what the plan says of folders counts for nothing."""
-        self._problems: dict[bytes, FileProblem] = {}
+        self._problems: dict[bytes, events.FileProblem] = {}
         """By path: of each the first."""
         self._sync = True
 
     async def run(self) -> Outcome:
         """Remove what was not there, then make folders, then write files and links, then give folders their modes."""
         if self._services.files is None:
-            return self._finish(RestoreFinished(problems=(FileProblem(path="", problem=NO_FILES),)))
+            return self._finish(events.RestoreFinished(problems=(events.FileProblem(path="", problem=NO_FILES),)))
         with anyio.CancelScope(shield=True):
             if not self._intent.plan:
                 raise LogDamaged(
@@ -152,7 +150,9 @@ class RestoreFiles(Performer[RestoreStarted]):
 
     def report_fault(self, fault: Fault) -> Outcome:
         """Return the fault as a problem: the plan cannot be read, or files may be partly put back."""
-        return self._finish(RestoreFinished(problems=(FileProblem(path="", problem=f"{fault.kind}: {fault.message}"),)))
+        return self._finish(
+            events.RestoreFinished(problems=(events.FileProblem(path="", problem=f"{fault.kind}: {fault.message}"),))
+        )
 
     async def _content(self, change: FileChange) -> bytes:
         if change.want.kind != "file":
@@ -182,24 +182,27 @@ class RestoreFiles(Performer[RestoreStarted]):
 
     def _problem(self, change: FileChange, exc: NotPutBack) -> None:
         path = change.want.path
-        self._problems.setdefault(path, FileProblem(path=path.decode("utf-8", "replace"), problem=str(exc)))
+        self._problems.setdefault(path, events.FileProblem(path=path.decode("utf-8", "replace"), problem=str(exc)))
 
-    def _report(self, plan: RestorePlan, seen: Sequence[FileSeen]) -> Outcome:
+    def _report(self, plan: RestorePlan, seen: Sequence[events.FileSeen]) -> Outcome:
         done = [each for each in plan.changes if each.want.path not in self._problems]
         removed = sum(each.want.kind == "absent" for each in done)
-        problems = (*(FileProblem(path=path, problem=why) for path, why in plan.problems), *self._problems.values())
-        finished = RestoreFinished(written=len(done) - removed, removed=removed, problems=_some(problems))
+        problems = (
+            *(events.FileProblem(path=path, problem=why) for path, why in plan.problems),
+            *self._problems.values(),
+        )
+        finished = events.RestoreFinished(written=len(done) - removed, removed=removed, problems=_some(problems))
         text = describe_restore(plan, done, problems)
         entry = {"restore": self._id, "point": plan.label, "written": finished.written, "removed": removed}
         return self._finish(
             finished,
             *seen,
-            EntryAdded(kind="files-restored", content=msgspec.json.encode(entry).decode()),
-            MessageInjected(role="system", parts=(Text(text=text),)),
+            events.EntryAdded(kind="files-restored", content=msgspec.json.encode(entry).decode()),
+            events.MessageInjected(role="system", parts=(Text(text=text),)),
         )
 
 
-def describe_restore(plan: RestorePlan, done: Sequence[FileChange], problems: Sequence[FileProblem]) -> str:
+def describe_restore(plan: RestorePlan, done: Sequence[FileChange], problems: Sequence[events.FileProblem]) -> str:
     """Describe a restore for the model and the person."""
     removed = [each for each in done if each.want.kind == "absent"]
     names = [_plain(each.want.path.decode("utf-8", "replace")) for each in done[:NAMED]]
@@ -219,11 +222,11 @@ def _plain(path: str) -> str:
     return path if path.isprintable() else repr(path)
 
 
-def _some(problems: tuple[FileProblem, ...]) -> tuple[FileProblem, ...]:
+def _some(problems: tuple[events.FileProblem, ...]) -> tuple[events.FileProblem, ...]:
     """Return as many problems as an event should hold."""
     if len(problems) <= MOST_PROBLEMS:
         return problems
-    more = FileProblem(path="", problem=f"and {len(problems) - MOST_PROBLEMS} more paths have problems")
+    more = events.FileProblem(path="", problem=f"and {len(problems) - MOST_PROBLEMS} more paths have problems")
     return (*problems[:MOST_PROBLEMS], more)
 
 
@@ -240,12 +243,12 @@ def _batches(changes: Sequence[FileChange]) -> Iterator[list[FileChange]]:
         yield batch
 
 
-def _list_seen(changes: Sequence[FileChange], left: Collection[bytes]) -> list[FileSeen]:
+def _list_seen(changes: Sequence[FileChange], left: Collection[bytes]) -> list[events.FileSeen]:
     """Return what the session knows now of files that it had seen. Of those `left` as they are it knows nothing any more."""
-    found: list[FileSeen] = []
+    found: list[events.FileSeen] = []
     for change in changes:
         if change.seen:
             known = change.seen == "update" and change.want.path not in left
             version = version_at(change.want.path) if known else ""
-            found.append(FileSeen(path=change.want.path.decode("utf-8", "replace"), version=version))
+            found.append(events.FileSeen(path=change.want.path.decode("utf-8", "replace"), version=version))
     return found

@@ -30,7 +30,7 @@ from backstay.logic.secrets.redact import Redactor
 from backstay.logic.text import pluralise
 from backstay.ports import SessionQuery
 from backstay.system.machine import SystemClock
-from backstay.vocab.events import Renamed, StoreChanged
+from backstay.vocab import events
 from backstay.vocab.specs import Trouble
 from backstay.wire.stream import Item
 from backstay.wire.stream import line as stream_line
@@ -209,7 +209,7 @@ async def import_log(location: StoreLocation, *, file: Path, name: str, as_json:
         await anyio.to_thread.run_sync(_spool, file, copy)
         async with location.open() as store:
             done = await make_session(store, copy, name=name, clock=SystemClock())
-    if reverted := [each for each in done.added if not isinstance(each.event, Renamed | StoreChanged)]:
+    if reverted := [each for each in done.added if not isinstance(each.event, events.Renamed | events.StoreChanged)]:
         warn(
             "What was allowed, loosened or open in it does not count here: "
             f"{pluralise(len(reverted), 'event')} behind it took that back. `backstay log show {done.session}` shows them."

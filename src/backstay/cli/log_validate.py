@@ -15,23 +15,8 @@ from backstay.logic.text import pluralise
 from backstay.ports import EventStore
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import TraceSlice, read_trace
+from backstay.vocab import events
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.events import (
-    ChildFinished,
-    ChildStarted,
-    ModelAsked,
-    ModelFailed,
-    ModelReplied,
-    Opened,
-    SkillRun,
-    Started,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-    TurnStarted,
-    calls_of,
-)
-from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, WaitEnded, WaitStarted
 
 
 def problems(log: Iterable[Recorded]) -> tuple[str, ...]:
@@ -66,7 +51,7 @@ class Validity:
 
     def _place(self, record: Recorded) -> Iterator[str]:
         """Check that numbers have no gaps, ids are unique, times never go back, and the log begins with its start."""
-        is_start = isinstance(record.event, Started)
+        is_start = isinstance(record.event, events.Started)
         if self.events == 1 and not is_start:
             yield f"The log begins with {_name(record.event)}, not with its start."
         if record.seq != self.events:
@@ -99,52 +84,52 @@ class _Pairs:
         """Yield each mismatch. What is open at the end may still be answered."""
         event, seq = record.event, record.seq
         match event:
-            case Started():
+            case events.Started():
                 self._forked = event.origin is not None
-            case CompactionStarted() | WaitStarted():
+            case events.CompactionStarted() | events.WaitStarted():
                 self._open_operations.add(record.id)
-            case Compacted() | CompactionFailed() | WaitEnded():
+            case events.Compacted() | events.CompactionFailed() | events.WaitEnded():
                 if record.cause not in self._open_operations and not self._forked:
                     yield f"{_name(event)} at {seq} answers {record.cause!r}, which is not under way."
                 self._open_operations.discard(record.cause)
-            case Opened():
+            case events.Opened():
                 self._asked.clear()  # what the process before had in flight is lost, and reported so
                 self._started.clear()
-            case TurnStarted():
+            case events.TurnStarted():
                 if self._turn is not None:
                     yield f"Turn {record.id!r} begins at {seq}, and turn {self._turn[0]!r} has not ended."
                 self._turn = record.id, seq
-            case TurnCompleted():
+            case events.TurnCompleted():
                 yield from self._end_turn(event, seq)
-            case ModelAsked():
+            case events.ModelAsked():
                 if self._asked:
                     yield f"The model is asked at {seq} while another question is open."
                 self._asked[record.id] = seq
-            case ModelReplied() | ModelFailed():
+            case events.ModelReplied() | events.ModelFailed():
                 if self._asked.pop(record.cause, None) is None:
                     yield f"The reply at {seq} answers {record.cause!r}, which is not an open question."
-                if isinstance(event, ModelReplied):
-                    self._calls.update({call.id: call.name for call in calls_of(event)})
-            case ToolStarted():
+                if isinstance(event, events.ModelReplied):
+                    self._calls.update({call.id: call.name for call in events.calls_of(event)})
+            case events.ToolStarted():
                 if event.call not in self._calls:
                     yield f"A tool is started at {seq} for the call {event.call!r}, which is not open."
                 if event.call in self._started:
                     yield f"The call {event.call!r} is started again at {seq}."
                 self._started[event.call] = seq
-            case ChildStarted(skill=SkillRun()):
+            case events.ChildStarted(skill=events.SkillRun()):
                 self._skill = event.call
-            case ChildFinished(skill=str() as skill) if skill:
+            case events.ChildFinished(skill=str() as skill) if skill:
                 if self._skill != event.call:
                     yield f"The end at {seq} is of the skill {skill!r}, which is not running."
                 self._skill = ""
-            case ToolFinished() | ChildFinished():
+            case events.ToolFinished() | events.ChildFinished():
                 if self._calls.pop(event.call, None) is None:
                     yield f"The result at {seq} is for the call {event.call!r}, which is not open."
                 self._started.pop(event.call, None)
             case _:
                 pass
 
-    def _end_turn(self, event: TurnCompleted, seq: int) -> Iterator[str]:
+    def _end_turn(self, event: events.TurnCompleted, seq: int) -> Iterator[str]:
         if self._turn is None or self._turn[0] != event.turn:
             yield f"Turn {event.turn!r} ends at {seq}, and it is not open."
         if event.outcome != "abandoned":

@@ -30,10 +30,9 @@ from backstay.session.options import Options
 from backstay.stores.open import open_store
 from backstay.system.folders import project_root
 from backstay.system.machine import SystemClock
+from backstay.vocab import events
 from backstay.vocab.errors import BackstayError, NeedsUpgrade, NoSession, UserError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import ModelFailed, ModelNoted, ModelReplied
-from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted
 from backstay.vocab.ids import provider_of
 from backstay.vocab.messages import MediaRef, Reasoning, Text, TextRef, ToolCall, ToolResult, in_calendar, iso
 from backstay.vocab.specs import Lease, SessionMeta
@@ -425,11 +424,11 @@ def _meta_object(meta: SessionMeta) -> dict[str, object]:
     return found | {"created": iso(meta.created), "updated": iso(meta.updated), "empty": meta.empty}
 
 
-def _without_model(done: Compacted, added: Sequence[Recorded], model: str) -> str:
+def _without_model(done: events.Compacted, added: Sequence[Recorded], model: str) -> str:
     """Return why no model wrote the summary, from the log or the name of the model; empty when one did."""
-    asked = {record.id for record in added if isinstance(record.event, CompactionStarted)}
+    asked = {record.id for record in added if isinstance(record.event, events.CompactionStarted)}
     for record in added:
-        if isinstance(record.event, ModelNoted) and record.cause in asked:
+        if isinstance(record.event, events.ModelNoted) and record.cause in asked:
             return record.event.note.rstrip(".")
     if done.model:
         return ""
@@ -440,7 +439,7 @@ def _without_model(done: Compacted, added: Sequence[Recorded], model: str) -> st
 
 def _is_unpriced(records: Sequence[Recorded]) -> bool:
     """Return whether models were asked and no answer has a known cost."""
-    kinds = (ModelReplied, ModelFailed, Compacted, CompactionFailed)
+    kinds = (events.ModelReplied, events.ModelFailed, events.Compacted, events.CompactionFailed)
     used = [each.event for each in records if isinstance(each.event, kinds) and each.event.usage is not None]
     return bool(used) and all(event.cost is None for event in used)
 

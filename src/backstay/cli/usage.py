@@ -23,10 +23,9 @@ from backstay.config.settings import load_settings
 from backstay.logic.budget import add, cost, dollars
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.catalog import ModelOverride, facts_of
+from backstay.vocab import events
 from backstay.vocab.errors import BackstayError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied
-from backstay.vocab.events.limits import Compacted
 from backstay.vocab.ids import provider_of
 from backstay.vocab.messages import in_calendar, iso
 from backstay.vocab.specs import SessionMeta, Usage
@@ -133,15 +132,19 @@ def _calls(
     """Yield the model calls among `records`. The calls of subagents are in their own logs."""
     for record in records:
         event = record.event
-        if isinstance(event, ModelAsked):
+        if isinstance(event, events.ModelAsked):
             asked[record.id] = event.model
-        if not isinstance(event, ModelReplied | ModelFailed | Compacted) or event.usage is None or record.at < start:
+        if (
+            not isinstance(event, events.ModelReplied | events.ModelFailed | events.Compacted)
+            or event.usage is None
+            or record.at < start
+        ):
             continue
         if seen is not None:
             if record.id in seen:
                 continue
             seen.add(record.id)
-        own = "" if isinstance(event, ModelFailed) else event.model
+        own = "" if isinstance(event, events.ModelFailed) else event.model
         model = asked.get(record.cause) or own or meta.model
         recorded = None if provider_of(model) == "scripted" else event.cost  # a script costs nothing
         price = cost(event.usage, facts_of(model, models).prices) if recorded is None else recorded

@@ -7,9 +7,9 @@ from backstay.commands.registry import CommandResult, command, usage
 from backstay.logic.state.transcript import transcript_of
 from backstay.logic.text import pluralise
 from backstay.session.session import SessionCall
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import ChildStarted, SkillRun, TurnStarted
 
 
 @command("help", hint="[COMMAND]", safety="reads")
@@ -134,7 +134,7 @@ async def undo(call: SessionCall) -> CommandResult:
 
 def _path(log: Iterable[Recorded]) -> list[str]:
     """Return the turns of the conversation as it is now: one that was gone back from is not taken back again."""
-    return [record.id for record in transcript_of(log).path() if isinstance(record.event, TurnStarted)]
+    return [record.id for record in transcript_of(log).path() if isinstance(record.event, events.TurnStarted)]
 
 
 def _skill_note(log: Iterable[Recorded], turn: str) -> str:
@@ -142,9 +142,9 @@ def _skill_note(log: Iterable[Recorded], turn: str) -> str:
     words = ""
     for record in log:
         match record.event:
-            case TurnStarted() if record.id == turn:
+            case events.TurnStarted() if record.id == turn:
                 words = ""
-            case ChildStarted(skill=SkillRun(name=name), child=child):
+            case events.ChildStarted(skill=events.SkillRun(name=name), child=child):
                 words = f" The skill {name!r} ran in session {child}: `backstay -r {child} -p /undo` takes back what it did."
             case _:
                 pass

@@ -96,7 +96,7 @@ async def memory(call: SessionCall) -> CommandResult:
     session = call.session
     used = find_used(await session.events())
     answer = await call.project.remember(memory_command, call.args, call.by, mode=session.permission_mode, used=used)
-    await session.note(*(Draft(event=event, by=call.by) for event in answer.events))
+    await session.note(*(Draft(event=event, by=call.by) for event in answer.noted))
     data: dict[str, object] = msgspec.to_builtins(answer.data)
     return CommandResult(message=answer.message, success=answer.success, data=data)
 

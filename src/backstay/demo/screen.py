@@ -5,9 +5,9 @@ from rich.text import Text as Styled
 
 from backstay.cli.output import forget_output
 from backstay.runtime.bus import Item
+from backstay.vocab import events
 from backstay.vocab.deltas import Notice, TextDelta
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import CallJudged, ModelReplied, ToolFinished, ToolStarted, TurnCompleted, calls_of
 from backstay.vocab.messages import ToolCall, text_of
 
 LINES = 9
@@ -76,16 +76,16 @@ class Screen:
         match item:
             case TextDelta():
                 self._stream(item.text)
-            case Recorded(event=ModelReplied() as reply):
+            case Recorded(event=events.ModelReplied() as reply):
                 self._end_stream()
-                self._calls.update({call.id: call for call in calls_of(reply)})
-            case Recorded(event=CallJudged(reason="grant") as judged):
+                self._calls.update({call.id: call for call in events.calls_of(reply)})
+            case Recorded(event=events.CallJudged(reason="grant") as judged):
                 self.line("", f"({judged.detail})", "dim")
-            case Recorded(event=ToolStarted() as started):
+            case Recorded(event=events.ToolStarted() as started):
                 self.line("tool", f"{started.name} {self._arguments(started.call)}", "magenta")
-            case Recorded(event=ToolFinished() as finished):
+            case Recorded(event=events.ToolFinished() as finished):
                 self._result(finished)
-            case Recorded(event=TurnCompleted() as over):
+            case Recorded(event=events.TurnCompleted() as over):
                 self.line("", f"the turn is over: {over.outcome}", "dim")
             case Notice(notice="SessionPersisted"):
                 self.line("", "everything is on the disk", "dim")
@@ -113,7 +113,7 @@ class Screen:
         args = found.args if found else ""
         return args if len(args) <= 100 else args[:99] + "…"
 
-    def _result(self, finished: ToolFinished) -> None:
+    def _result(self, finished: events.ToolFinished) -> None:
         lines = text_of(finished.content).rstrip().splitlines() or ["(nothing)"]
         style = "dim" if finished.outcome == "ok" else "red"
         for line in lines[-LINES:] if finished.outcome == "failed" else lines[:LINES]:

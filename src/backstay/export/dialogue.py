@@ -15,26 +15,8 @@ from backstay.logic.state.conversation import Conversation, ConversationFold
 from backstay.logic.state.outline import project
 from backstay.logic.state.transcript import NODES
 from backstay.logic.text import Excerpt, excerpt, pluralise
+from backstay.vocab import events
 from backstay.vocab.event import By, Recorded
-from backstay.vocab.events import (
-    ChildFinished,
-    ChildStarted,
-    EntryAdded,
-    HistoryCleared,
-    InputReceived,
-    InputTaken,
-    MessageInjected,
-    ModelFailed,
-    ModelReplied,
-    PermissionAnswered,
-    Rewound,
-    ToolFinished,
-    TurnCompleted,
-    TurnStarted,
-    child_report,
-)
-from backstay.vocab.events.limits import Compacted, CompactionUndone
-from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import (
     InlineMedia,
     MediaLink,
@@ -158,7 +140,7 @@ ENDINGS: Final = {
 class CallResults(Struct, kw_only=True):
     """The results of calls, by their ids. An id belongs to one reply, so calls of other paths do no harm here."""
 
-    ends: dict[str, ToolFinished | ChildFinished] = {}
+    ends: dict[str, events.ToolFinished | events.ChildFinished] = {}
     replaced: dict[str, str] = {}
     """The texts that a hook showed the model instead of results."""
     args: dict[str, str] = {}
@@ -168,18 +150,18 @@ class CallResults(Struct, kw_only=True):
     def apply(self, record: Recorded) -> None:
         """Fold one event."""
         match event := record.event:
-            case ToolFinished():
+            case events.ToolFinished():
                 self.ends[event.call] = event
-            case ChildFinished():
+            case events.ChildFinished():
                 self.ends[event.call] = event
                 self.children[event.call] = event.child
-            case ChildStarted():
+            case events.ChildStarted():
                 self.children[event.call] = event.child
-            case PermissionAnswered(allowed=True) if event.args:
+            case events.PermissionAnswered(allowed=True) if event.args:
                 self.args[event.call] = event.args
-            case HookFinished(event="PreToolUse" | "PermissionRequest") if event.args:
+            case events.HookFinished(event="PreToolUse" | "PermissionRequest") if event.args:
                 self.args[event.subject] = event.args
-            case HookFinished() if event.output is not None:
+            case events.HookFinished() if event.output is not None:
                 self.replaced[event.subject] = event.output
             case _:
                 pass
@@ -211,7 +193,7 @@ class CallBlocks:
         end = self._results.ends.get(call)
         if end is None:
             return "it has no result in the log" if over else "it has no result yet"
-        code = "" if isinstance(end, ChildFinished) or end.outcome != "failed" else end.code
+        code = "" if isinstance(end, events.ChildFinished) or end.outcome != "failed" else end.code
         hooked = "; a hook replaced what the model saw of it" if call in self._results.replaced else ""
         return f"{ENDINGS[end.outcome]}{f' ({self._redactor.text(code)})' if code else ''}{hooked}"
 
@@ -236,7 +218,7 @@ class CallBlocks:
         end = self._results.ends.get(call)
         if (shown := self._results.replaced.get(call)) is not None:
             yield excerpt(self._redactor.text(shown))
-        elif isinstance(end, ChildFinished):
+        elif isinstance(end, events.ChildFinished):
             if end.text:
                 yield excerpt(self._redactor.text(end.text))
         elif end is not None:
@@ -324,16 +306,16 @@ def _overview(log: PagedLog) -> Overview:
         for record in records:
             event = record.event
             fold.apply(record)
-            rewinds += isinstance(event, Rewound)
+            rewinds += isinstance(event, events.Rewound)
             if type(event) in budget.FOLDS_ON:
                 money = budget.fold_budget(money, record)
-            if isinstance(event, ModelReplied | ModelFailed) and event.usage:
+            if isinstance(event, events.ModelReplied | events.ModelFailed) and event.usage:
                 priced, unknown = priced + 1, unknown + (event.cost is None)
     conversation = fold.over(log, log.session)
     models: dict[str, None] = {}
     for record in filter(conversation.path.holds, log):
-        turns += isinstance(record.event, TurnStarted)
-        if isinstance(record.event, ModelReplied):
+        turns += isinstance(record.event, events.TurnStarted)
+        if isinstance(record.event, events.ModelReplied):
             models[record.event.model or meta.model] = None
     unpriced = f", without {pluralise(unknown, 'answer')} of unknown price" if unknown else ""
     cost = dollars(money.spent) + unpriced if money.spent or unknown != priced else ""
@@ -385,8 +367,8 @@ class _TurnBuilder:
         for record in records:
             results.apply(record)
         self._calls = CallBlocks(results, self._read, self._redactor)
-        self._inputs = {r.event.input: r for r in records if isinstance(r.event, InputReceived)}
-        self._over = any(isinstance(record.event, TurnCompleted) for record in records)
+        self._inputs = {r.event.input: r for r in records if isinstance(r.event, events.InputReceived)}
+        self._over = any(isinstance(record.event, events.TurnCompleted) for record in records)
         parts = [part for record in records for part in self._parts(record)]
         if number and last and not self._over:
             parts.append(Note(text="This turn has no end in the log."))
@@ -396,28 +378,28 @@ class _TurnBuilder:
 
     def _parts(self, record: Recorded) -> Iterator[DialogueMessage | Note]:
         match event := record.event:
-            case InputTaken():
+            case events.InputTaken():
                 for input in event.inputs:
                     if (received := self._inputs.get(input)) is not None:
                         yield from self._input(received)
-            case ModelReplied():
+            case events.ModelReplied():
                 yield from self._reply(event)
-            case MessageInjected():
+            case events.MessageInjected():
                 label = f"Added to the conversation, as {'the model' if event.role == 'assistant' else event.role}"
                 yield DialogueMessage(who="other", label=label, blocks=tuple(self._blocks(event.parts)))
-            case ChildFinished(skill=str() as skill) if skill and (report := child_report(event)):
+            case events.ChildFinished(skill=str() as skill) if skill and (report := events.child_report(event)):
                 blocks = tuple(self._blocks((Text(text=report),)))
                 yield DialogueMessage(who="other", label="Added to the conversation, as user", blocks=blocks)
-            case EntryAdded():
+            case events.EntryAdded():
                 shown = excerpt(self._redactor.text(event.content)).text
                 yield Note(text=f"Note: {self._redactor.text(event.kind)}", detail=shown, title="More")
-            case HistoryCleared():
+            case events.HistoryCleared():
                 yield Note(text="The conversation was cleared here: the model saw nothing of what stands above.")
-            case Compacted():
+            case events.Compacted():
                 yield self._compaction(event)
-            case CompactionUndone():
+            case events.CompactionUndone():
                 yield Note(text="A compaction was undone here: the model saw the conversation whole again.")
-            case TurnCompleted() if event.outcome in ENDS:
+            case events.TurnCompleted() if event.outcome in ENDS:
                 why = ": ".join(filter(None, (event.code, event.message)))
                 yield Note(text=ENDS[event.outcome], detail=self._redactor.text(why))
             case _:
@@ -425,7 +407,7 @@ class _TurnBuilder:
 
     def _input(self, record: Recorded) -> Iterator[DialogueMessage]:
         event = record.event
-        assert isinstance(event, InputReceived)
+        assert isinstance(event, events.InputReceived)
         blocks = tuple(self._blocks(event.parts))
         if event.display:
             given = "\n".join(block.text for block in blocks if isinstance(block, Paragraph))
@@ -438,7 +420,7 @@ class _TurnBuilder:
         if blocks:
             yield DialogueMessage(who=who, label=label, blocks=blocks)
 
-    def _reply(self, event: ModelReplied) -> Iterator[DialogueMessage]:
+    def _reply(self, event: events.ModelReplied) -> Iterator[DialogueMessage]:
         blocks = list(self._blocks(event.parts))
         if event.stop in STOPS:
             blocks.append(Note(text=STOPS[event.stop]))
@@ -489,7 +471,7 @@ class _TurnBuilder:
     def _text(self, part: Text | TextRef) -> str:
         return part.text if isinstance(part, Text) else self._read(part)
 
-    def _compaction(self, event: Compacted) -> Note:
+    def _compaction(self, event: events.Compacted) -> Note:
         sizes = f", from about {event.before:,} to {event.after:,} tokens" if event.before else ""
         why = TRIGGERS[event.trigger]
         text = f"The conversation was shortened here{sizes}, {why}. From here on the model saw a summary of what stands above."

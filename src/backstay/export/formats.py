@@ -20,9 +20,8 @@ from backstay.logic.state.entries import Entry
 from backstay.logic.state.session_state import State, record_of
 from backstay.ports import Clock, EventStore
 from backstay.system.files import replace_file
+from backstay.vocab import events
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade, SessionBusy, StoreError, UserError
-from backstay.vocab.events import Exported, ModelAsked
-from backstay.vocab.events.instructions import MemoryNoted
 from backstay.vocab.specs import SessionMeta, ToolSpec
 from backstay.wire.json_text import json_pieces
 
@@ -79,9 +78,9 @@ def record_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
         state.outline(records)
         for record in records:
             fold.apply(record)
-            if isinstance(record.event, ModelAsked):
+            if isinstance(record.event, events.ModelAsked):
                 asked = record.event
-            elif isinstance(record.event, MemoryNoted):
+            elif isinstance(record.event, events.MemoryNoted):
                 state.transcript.memory.append(record.event)
     prompt = log.blob(asked.instructions).decode() if asked and asked.instructions else ""
     tools = msgspec.json.decode(log.blob(asked.tools), type=tuple[ToolSpec, ...]) if asked and asked.tools else ()
@@ -97,7 +96,7 @@ def record_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
 
 async def export(
     store: EventStore, session: str, kind: Format, take: Callable[[Iterable[str]], None], redactor: Redactor = PLAIN
-) -> tuple[Exported, int]:
+) -> tuple[events.Exported, int]:
     """Pass the text of an export to `take` in pieces, without secrets; return the event about it, and the number of bytes.
 
     `take` runs in a thread. Nothing is written to the session.
@@ -113,7 +112,7 @@ async def export(
             yield piece
 
     await with_log(store, session, lambda log: take(measure(_pieces(log, kind, redactor))))
-    return Exported(format=kind, sha256=digest.hexdigest()), size
+    return events.Exported(format=kind, sha256=digest.hexdigest()), size
 
 
 def _pieces(log: PagedLog, kind: Format, redactor: Redactor) -> Iterator[str]:
@@ -130,7 +129,7 @@ def _pieces(log: PagedLog, kind: Format, redactor: Redactor) -> Iterator[str]:
             assert_never(kind)
 
 
-async def note_export(store: EventStore, session: str, made: Exported, *, clock: Clock) -> str:
+async def note_export(store: EventStore, session: str, made: events.Exported, *, clock: Clock) -> str:
     """Note in the log that `session` was exported; return why that failed, or nothing. The export is good without the note.
 
     Raise `LogDamaged` or `NeedsUpgrade` when the log cannot be read to its end: then the export is not complete.

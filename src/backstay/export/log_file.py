@@ -27,9 +27,9 @@ from backstay.logic.stored_content import digest, find_cited_blobs
 from backstay.ports import Clock, EventStore
 from backstay.system.files import read_whole
 from backstay.tools.shell.processes import is_left_running
+from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing, LogDamaged, NeedsUpgrade
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import ChildStarted, Renamed, Started, StoreChanged
 from backstay.wire.codec import decode
 from backstay.wire.json_lines import (
     LONGEST_HEADER,
@@ -146,9 +146,9 @@ class _LogFile(Sequence[Recorded]):
         with self._with_line_number():
             if not is_quiet(progress):
                 raise LogDamaged("the events before it leave things open that no session leaves open")
-        more = [Draft(event=Renamed(name=name), by="user")] if name else []
+        more = [Draft(event=events.Renamed(name=name), by="user")] if name else []
         if self._home != self._store:  # it was moved once, and the newest event counts
-            more.append(Draft(event=StoreChanged(store=self._store, came_from=self._home), by="user"))
+            more.append(Draft(event=events.StoreChanged(store=self._store, came_from=self._home), by="user"))
         self.added = (*added, *settle(progress, more, None, nonce=nonce, now=now).records)
 
     @contextmanager
@@ -174,18 +174,18 @@ class _LogFile(Sequence[Recorded]):
         if self.events % PAGE == 0:
             self._pages.append(at)
         record = self._own(found)
-        if isinstance(record.event, ChildStarted):
+        if isinstance(record.event, events.ChildStarted):
             self.children[record.event.child] = None
         self._progress = fold(self._progress, record)
-        if isinstance(record.event, StoreChanged):
+        if isinstance(record.event, events.StoreChanged):
             self._home = record.event.store
         self.events += 1
 
     def _own(self, record: Recorded) -> Recorded:
         """Return `record` for the new session."""
-        if (record.seq == 1) != isinstance(record.event, Started):
+        if (record.seq == 1) != isinstance(record.event, events.Started):
             raise LogDamaged("a log begins with the start of its session, and with no other")
-        if not isinstance(record.event, Started):
+        if not isinstance(record.event, events.Started):
             return record
         return replace(record, event=replace(record.event, session=self._session, store=self._store, parent=""))
 

@@ -17,8 +17,8 @@ from backstay.logic.state.conversation import Conversation, ConversationFold
 from backstay.logic.state.outline import project
 from backstay.logic.state.transcript import NodeMessage, Turn, segments
 from backstay.system.yaml import read_yaml
+from backstay.vocab import events
 from backstay.vocab.errors import Bug
-from backstay.vocab.events import Started
 from backstay.vocab.messages import SessionMessage, iso
 from backstay.vocab.specs import SessionMeta
 
@@ -170,7 +170,7 @@ def workflow_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
         meta = project(meta, records)
         for record in records:
             fold.apply(record)
-            if record.seq == 1 and isinstance(record.event, Started):
+            if record.seq == 1 and isinstance(record.event, events.Started):
                 agent = record.event.agent
     document = scaffold(meta, fold.over(log, log.session), agent, redactor)
     return yaml_lines(_check_roundtrip(document, log.session))

@@ -62,10 +62,10 @@ from backstay.runtime.bus import Item, follow
 from backstay.runtime.services import fetch_text
 from backstay.session.options import Options
 from backstay.session.session import Prompt, Session
+from backstay.vocab import events
 from backstay.vocab.deltas import Lagged
 from backstay.vocab.errors import BackstayError, InputConflict, TurnError, TurnPaused, UserError
 from backstay.vocab.event import Recorded, TurnOutcome
-from backstay.vocab.events import InputReceived, TurnStarted
 from backstay.vocab.messages import ToolCall
 
 DRAIN_S: Final = 10.0
@@ -401,7 +401,7 @@ class HeadlessRun:
         if isinstance(item, Recorded):
             if words := event_note(item, text=self._job.output == "text", answerable=self._job.lines):
                 self._warn(words)
-            if isinstance(item.event, TurnStarted):
+            if isinstance(item.event, events.TurnStarted):
                 self._current = self._totals[item.id] = TurnTotals()
             self._current.apply(item)
             self._shown_seq = item.seq
@@ -412,7 +412,7 @@ class HeadlessRun:
         """Print the events of a turn that ended in an earlier run, from its input to its end."""
         log = await self._session.events()
         ended = records_of_turn(log, turn)
-        first = next((r.seq for r in log if isinstance(r.event, InputReceived) and r.event.input == name), 0)
+        first = next((r.seq for r in log if isinstance(r.event, events.InputReceived) and r.event.input == name), 0)
         if ended:
             for record in log[first - 1 : ended[-1].seq]:
                 await self._output.put(await self._format.show(record))

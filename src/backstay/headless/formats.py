@@ -19,10 +19,10 @@ from backstay.logic.secrets.rewrite import change_texts, rewrite_event
 from backstay.logic.secrets.secret_names import change_names
 from backstay.logic.text import show_invisible
 from backstay.session.options import default_store_url
+from backstay.vocab import events
 from backstay.vocab.deltas import CommandResult, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 from backstay.vocab.errors import BackstayError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import Interrupted, ModelFailed, ModelReplied, ToolFinished, TurnCompleted
 from backstay.wire.json_text import json_line
 from backstay.wire.stream import Item, line
 
@@ -243,11 +243,11 @@ class Pieces:
 def _end_test(record: Recorded) -> Callable[[Key], bool] | None:
     """Return a test for the streams that an event ends."""
     match record.event:
-        case ModelReplied() | ModelFailed():
+        case events.ModelReplied() | events.ModelFailed():
             return lambda key: key[0] != _TOOL
-        case ToolFinished(call=call):
+        case events.ToolFinished(call=call):
             return lambda key: key == (_TOOL, call)
-        case TurnCompleted() | Interrupted():
+        case events.TurnCompleted() | events.Interrupted():
             return lambda key: True
         case _:
             return None

@@ -20,9 +20,9 @@ from backstay.logic.stored_content import LONG
 from backstay.runtime.services import fetch_text
 from backstay.session.project.mentions import read_mentions
 from backstay.session.session import Prompt, Session
+from backstay.vocab import events
 from backstay.vocab.errors import BackstayError
 from backstay.vocab.event import Draft
-from backstay.vocab.events import InputReceived
 from backstay.vocab.messages import Text
 
 _RESUMED: Final = (
@@ -165,14 +165,14 @@ def _first_text(prompt: Prompt) -> str:
     return first.text if isinstance(first, Text) else ""
 
 
-async def _find_sent(session: Session, input_id: str) -> InputReceived | None:
+async def _find_sent(session: Session, input_id: str) -> events.InputReceived | None:
     if session.input_result(input_id) is None and input_id not in session.pending_inputs:
         return None
     facts = (record.event for record in await session.events())
-    return next((each for each in facts if isinstance(each, InputReceived) and each.input == input_id), None)
+    return next((each for each in facts if isinstance(each, events.InputReceived) and each.input == input_id), None)
 
 
-async def _repeat(session: Session, prompt: Prompt, typed: str, before: InputReceived) -> PreparedInput:
+async def _repeat(session: Session, prompt: Prompt, typed: str, before: events.InputReceived) -> PreparedInput:
     """Return the input as the log has it, so that it is the same input again."""
     if not before.raw or before.raw != typed:
         return PreparedInput(prompt=prompt)

@@ -12,18 +12,9 @@ from backstay.logic.text import shorten_to_line, show_invisible
 from backstay.permissions.lint import Complaint, lint_rules
 from backstay.permissions.rule_index import family, is_about
 from backstay.runtime.ask_approval import THIS_SESSION
+from backstay.vocab import events
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import ModelNoted, ModelReplied, PermissionAnswered
-from backstay.vocab.events.limits import (
-    BudgetAsked,
-    BudgetWarned,
-    Compacted,
-    CompactionFailed,
-    FallbackTaken,
-    WaitStarted,
-)
-from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import MediaRef, Text, TextRef, ToolCall
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ModelFacts
@@ -65,30 +56,30 @@ def event_note(record: Recorded, *, text: bool, answerable: bool) -> str:
     """
     event = record.event
     match event:
-        case PermissionAnswered(allowed=True, message=message) if message.startswith(THIS_SESSION):
+        case events.PermissionAnswered(allowed=True, message=message) if message.startswith(THIS_SESSION):
             return f"The answer about {event.call!r} is not kept: {message}"
         case _ if not text:
             return ""
-        case WaitStarted():
+        case events.WaitStarted():
             seconds = max(0, event.until - record.at) / 1_000_000
             return f"{_reason(event.kind)}; trying again in {seconds:.3g} s ({event.attempt} of {event.attempts})"
-        case FallbackTaken():
+        case events.FallbackTaken():
             return f"{event.came_from}: {_reason(event.kind)}; {event.to} answers"
-        case Compacted():
+        case events.Compacted():
             return f"compacted: {event.before:,} to {event.after:,} tokens"
-        case CompactionFailed():
+        case events.CompactionFailed():
             return f"not compacted: {event.message}"
-        case BudgetWarned():
+        case events.BudgetWarned():
             return f"budget: {dollars(event.spent)} of {dollars(event.limit)} spent, going on"
-        case BudgetAsked() if answerable:
+        case events.BudgetAsked() if answerable:
             return f"budget: {dollars(event.spent)} of {dollars(event.limit)} spent, waiting for an answer"
-        case BudgetAsked():
+        case events.BudgetAsked():
             return f"budget: {dollars(event.spent)} spent, paused"
-        case ModelNoted():
+        case events.ModelNoted():
             return f"note: {event.note}"
-        case ModelReplied():
+        case events.ModelReplied():
             return _odd_end(event)
-        case HookFinished(notes=notes) if notes:
+        case events.HookFinished(notes=notes) if notes:
             return f"{event.event} hook: {'; '.join(notes)}"
         case _:
             return ""
@@ -98,7 +89,7 @@ def _reason(kind: ErrorKind) -> str:
     return _WHY.get(kind, "failed")
 
 
-def _odd_end(reply: ModelReplied) -> str:
+def _odd_end(reply: events.ModelReplied) -> str:
     """Return a note about a reply that was refused, cut off or empty."""
     match reply.stop:
         case "filter":

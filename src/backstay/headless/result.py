@@ -14,9 +14,8 @@ from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.entries import arguments
 from backstay.logic.state.results import Denial, TurnResult
 from backstay.logic.text import show_invisible
+from backstay.vocab import events
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied, TurnCompleted, TurnStarted
-from backstay.vocab.events.limits import Compacted
 from backstay.vocab.messages import DurablePart
 from backstay.vocab.specs import ModelFacts, Usage
 
@@ -64,17 +63,17 @@ class TurnTotals:
         event = record.event
         self.last = record.at
         match event:
-            case ModelAsked():
+            case events.ModelAsked():
                 self._asked, self._model = record.at, event.model
                 self.structured = "schema" in event.parameters
-            case ModelReplied():
+            case events.ModelReplied():
                 self.reply = event.parts
                 self._end_call(record.at)
                 self._spend(self._model or event.model, event.usage or Usage(), event.cost)
-            case ModelFailed():
+            case events.ModelFailed():
                 self._end_call(record.at)
                 self._spend(self._model, event.usage, event.cost)
-            case Compacted():
+            case events.Compacted():
                 self._spend(event.model, event.usage, event.cost)
             case _:
                 pass
@@ -138,9 +137,9 @@ def records_of_turn(log: Iterable[Recorded], turn: str) -> list[Recorded]:
     """Return the events of one turn, from its beginning to its end."""
     found: list[Recorded] = []
     for record in log:
-        if found or (isinstance(record.event, TurnStarted) and record.id == turn):
+        if found or (isinstance(record.event, events.TurnStarted) and record.id == turn):
             found.append(record)
-        if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
+        if isinstance(record.event, events.TurnCompleted) and record.event.turn == turn:
             break
     return found
 

@@ -33,8 +33,8 @@ from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.skills.agents import AgentDefinition, resolve_model
 from backstay.skills.scan import Found
 from backstay.system.folders import project_root
+from backstay.vocab import events
 from backstay.vocab.errors import BackstayError, BadId, UserError
-from backstay.vocab.events import Started
 from backstay.vocab.rules import Rule
 
 _SERVERS = "mcp__"
@@ -126,14 +126,14 @@ async def apply_agent(options: ResolvedOptions, store: EventStore, *, model_give
     return _restrict_tools(options, agent, _tools(store, found, name))
 
 
-async def _first_event(options: ResolvedOptions, store: EventStore) -> Started | None:
+async def _first_event(options: ResolvedOptions, store: EventStore) -> events.Started | None:
     """Return the start of the session that the options name; None for a new one."""
     wanted = options.resume or options.session_id
     if wanted is None or not await sessions.exists(store, wanted):
         return None
     first = (await store.read(wanted, 0, 1)).records
     event = first[0].event if first else None
-    return event if isinstance(event, Started) else None
+    return event if isinstance(event, events.Started) else None
 
 
 def _discover(options: ResolvedOptions) -> Found:

@@ -21,28 +21,9 @@ from backstay.ports import EventStore
 from backstay.runtime.ask_approval import BUDGET
 from backstay.runtime.services import fetch_text
 from backstay.version import VERSION
+from backstay.vocab import events
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import (
-    CallJudged,
-    ChildFinished,
-    Interrupted,
-    ModelAsked,
-    ModelFailed,
-    ModelNoted,
-    ModelReplied,
-    PermissionAnswered,
-    PermissionAsked,
-    ToolFinished,
-)
-from backstay.vocab.events.limits import (
-    BudgetAnswered,
-    BudgetAsked,
-    BudgetWarned,
-    Compacted,
-    FallbackTaken,
-    WaitStarted,
-)
 from backstay.vocab.ids import call_id
 from backstay.vocab.messages import DurablePart, MediaRef, Reasoning, Text, TextRef, ToolCall
 from backstay.vocab.specs import Usage
@@ -91,10 +72,10 @@ class PartialMessage:
             case _:
                 return []
 
-    def end(self, event: ModelReplied | ModelFailed) -> list[StreamEvent]:
+    def end(self, event: events.ModelReplied | events.ModelFailed) -> list[StreamEvent]:
         """End the message: the reply is complete, or failed."""
         ended = self._end_block()
-        if isinstance(event, ModelFailed):
+        if isinstance(event, events.ModelFailed):
             failure: StreamEvent = {"type": "error", "error": {"type": event.kind, "message": event.message}}
             return [*ended, failure]
         usage = usage_object(event.usage or Usage())
@@ -141,7 +122,7 @@ class StreamJson(OutputFormat):
         self._partial = PartialMessage() if partial else None
         self._answerable = answerable
         self._waiting: list[str] = []
-        self._judged: dict[str, CallJudged] = {}
+        self._judged: dict[str, events.CallJudged] = {}
         """The judgement of each call that a question is open about."""
         self._budget: Line = {}
         """The amounts of the newest question about the budget."""
@@ -194,35 +175,35 @@ class StreamJson(OutputFormat):
     async def _event(self, record: Recorded) -> list[bytes]:
         event = record.event
         match event:
-            case ModelAsked():
+            case events.ModelAsked():
                 return self._stream(self._partial.start(record, event.model), record.id) if self._partial else []
-            case ModelReplied():
+            case events.ModelReplied():
                 ended = self._stream(self._partial.end(event), record.id) if self._partial else []
                 return [*await self._assistant(record, event), *ended]
-            case ModelFailed():
+            case events.ModelFailed():
                 return self._stream(self._partial.end(event), record.id) if self._partial else []
-            case ToolFinished():
+            case events.ToolFinished():
                 content = await self._content(event.content)
                 return self._tool_result(record, event.call, content, failed=event.outcome != "ok")
-            case ChildFinished(skill=""):
+            case events.ChildFinished(skill=""):
                 return self._tool_result(record, event.call, event.text, failed=event.outcome != "completed")
-            case CallJudged(decision="ask") if self._answerable:
+            case events.CallJudged(decision="ask") if self._answerable:
                 self._judged[event.call] = event
                 return []
-            case PermissionAsked() if self._answerable:
+            case events.PermissionAsked() if self._answerable:
                 return self._question(record, event)
-            case PermissionAnswered() if event.call in self._waiting:
+            case events.PermissionAnswered() if event.call in self._waiting:
                 self._waiting.remove(event.call)
                 return []
-            case BudgetAsked():
+            case events.BudgetAsked():
                 self._budget = {"spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
                 return self._budget_question(record, event) if self._answerable else []
-            case BudgetAnswered():
+            case events.BudgetAnswered():
                 if record.cause in self._waiting:
                     self._waiting.remove(record.cause)
                 paused: Line = {"type": "system", "subtype": "budget_paused", **self._budget}
                 return [self._line(paused, record.id)] if event.nobody else []
-            case Interrupted():
+            case events.Interrupted():
                 withdrawn, self._waiting = self._waiting, []
                 line: Line = {"type": "control_cancel_request"}
                 return [self._line(line | {"request_id": call}, "cancel", call) for call in withdrawn]
@@ -230,7 +211,7 @@ class StreamJson(OutputFormat):
                 body = limit_line(record)
                 return [self._line({"type": "system", **body}, record.id)] if body else []
 
-    async def _assistant(self, record: Recorded, event: ModelReplied) -> list[bytes]:
+    async def _assistant(self, record: Recorded, event: events.ModelReplied) -> list[bytes]:
         """Return one line for each block, all with the id of the same message."""
         lines: list[bytes] = []
         for index, part in enumerate(event.parts):
@@ -279,7 +260,7 @@ class StreamJson(OutputFormat):
         message: Line = {"role": "user", "content": [block]}
         return [self._line({"type": "user", "message": message, "parent_tool_use_id": None}, record.id)]
 
-    def _question(self, record: Recorded, event: PermissionAsked) -> list[bytes]:
+    def _question(self, record: Recorded, event: events.PermissionAsked) -> list[bytes]:
         """Return the question about a call; its request id is the call's id."""
         self._waiting.append(event.call)
         call = self._find_call(event.call)
@@ -295,7 +276,7 @@ class StreamJson(OutputFormat):
         }
         return [self._line({"type": "control_request", "request_id": event.call, "request": request}, record.id)]
 
-    def _budget_question(self, record: Recorded, event: BudgetAsked) -> list[bytes]:
+    def _budget_question(self, record: Recorded, event: events.BudgetAsked) -> list[bytes]:
         """Return the question whether more may be spent; it is answered like one about a call."""
         self._waiting.append(record.id)
         request: Line = {
@@ -334,7 +315,7 @@ def limit_line(record: Recorded) -> Line:
     """Return the fields of a line about an event that concerns limits, in the convention's words where it has any."""
     event = record.event
     match event:
-        case WaitStarted():
+        case events.WaitStarted():
             return {
                 "subtype": "api_retry",
                 "attempt": event.attempt - 1,  # the convention counts the retries, the log counts the calls
@@ -344,15 +325,15 @@ def limit_line(record: Recorded) -> Line:
                 "error": event.kind,
                 "model": event.model,
             }
-        case FallbackTaken():
+        case events.FallbackTaken():
             return {"subtype": "model_fallback", "from": event.came_from, "to": event.to, "error": event.kind}
-        case Compacted():
+        case events.Compacted():
             trigger = "manual" if event.trigger == "manual" else "auto"
             tokens = {"pre_tokens": event.before, "post_tokens": event.after}
             return {"subtype": "compact_boundary", "compact_metadata": {"trigger": trigger, **tokens}}
-        case ModelNoted():
+        case events.ModelNoted():
             return {"subtype": "model_note", "note": event.note}
-        case BudgetWarned():
+        case events.BudgetWarned():
             return {"subtype": "budget_warning", "spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
         case _:
             return {}

@@ -25,10 +25,9 @@ from backstay.ports import ModelRequest
 from backstay.runtime.ask_model import stream_model
 from backstay.runtime.barrier import Fault
 from backstay.runtime.services import Outcome, Performer, Services, fetch_text
+from backstay.vocab import events
 from backstay.vocab.env_keys import Keys
 from backstay.vocab.event import Draft
-from backstay.vocab.events import InputReceived
-from backstay.vocab.events.tools import HookFinished, HookStarted
 from backstay.vocab.messages import Message, Text, TextRef, ToolCall, ToolResult, text_of
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 Facts = dict[str, object]
 
 
-async def hook_facts(started: HookStarted, services: Services) -> Facts:
+async def hook_facts(started: events.HookStarted, services: Services) -> Facts:
     """Return the facts of one event, under the names that hook scripts know."""
     return {**_common_facts(services), **await _event_facts(started, services)}
 
@@ -55,7 +54,7 @@ def _common_facts(services: Services) -> Facts:
     return facts
 
 
-async def _event_facts(started: HookStarted, services: Services) -> Mapping[str, object]:
+async def _event_facts(started: events.HookStarted, services: Services) -> Mapping[str, object]:
     state, subject = services.state, started.subject
     match started.event:
         case "PreToolUse" | "PermissionRequest" | "PermissionDenied":
@@ -91,7 +90,7 @@ async def _event_facts(started: HookStarted, services: Services) -> Mapping[str,
             return {}
 
 
-def _facts_of_call(started: HookStarted, services: Services) -> Facts:
+def _facts_of_call(started: events.HookStarted, services: Services) -> Facts:
     subject = started.subject.partition("~")[0]
     call = next((call for call in services.state.progress.calls if call.id == subject), None)
     if call is None and subject in services.include_calls:
@@ -136,7 +135,7 @@ async def _result_text(call: str, services: Services) -> str:
     return ""
 
 
-def _facts_of_end(started: HookStarted, services: Services) -> Facts:
+def _facts_of_end(started: events.HookStarted, services: Services) -> Facts:
     state = services.state
     turn = state.progress.turn
     result = state.results.turns.get(turn.id if turn is not None else started.subject)
@@ -168,7 +167,7 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
     """Judges the hooks that are not the workspace's: they are started in it."""
     run_agent: RunAgent | None = None
 
-    async def dispatch(self, started: HookStarted, services: Services) -> HookFinished:
+    async def dispatch(self, started: events.HookStarted, services: Services) -> events.HookFinished:
         """Run the handlers that `started` names, and merge their answers."""
         known = {spec.id: spec for spec in self.specs}
         chosen: Sequence[HookSpec] = [known[each] for each in started.handlers if each in known]
@@ -185,9 +184,9 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
         if gone and ((lost := finish_unanswered(started, gone[0], self.specs)).blocked or verdict.decision == "allow"):
             return lost
         verdict = replace(verdict, notes=(*verdict.notes, *gone))
-        return HookFinished(event=started.event, subject=started.subject, agent=started.agent, **asdict(verdict))
+        return events.HookFinished(event=started.event, subject=started.subject, agent=started.agent, **asdict(verdict))
 
-    def _context(self, services: Services, started: HookStarted) -> RunContext:
+    def _context(self, services: Services, started: events.HookStarted) -> RunContext:
         return RunContext(
             cwd=services.cwd,
             environment={**self.keys.without(os.environ), **self.environment},
@@ -249,7 +248,7 @@ def _post_late_answer(services: Services, spec: HookSpec, answer: HookAnswer) ->
     services.tap("hook", {"event": spec.event, "hook": spec.label, "late": True, "notes": answer.notes})
     if answer.context:
         name = f"late-{spec.id}-{services.clock.nonce()}"
-        message = InputReceived(
+        message = events.InputReceived(
             input=name, parts=(Text(text=frame_hook_text(spec.event, answer.context)),), delivery="steer"
         )
         services.inbox.post(Draft(event=message, by="hook"))
@@ -278,7 +277,7 @@ def mark_of(session: str, event: str, subject: str) -> str:
     return f"{session}.{event}.{subject}"
 
 
-class RunHook(Performer[HookStarted]):
+class RunHook(Performer[events.HookStarted]):
     """Performs one `HookStarted`."""
 
     by = "hook"

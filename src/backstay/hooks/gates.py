@@ -16,35 +16,23 @@ from backstay.hooks.merge import finish_unanswered
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import Calls, EndedCall
 from backstay.logic.text import frame
+from backstay.vocab import events
 from backstay.vocab.event import Draft, Event, Recorded
-from backstay.vocab.events import (
-    HistoryCleared,
-    InputDropped,
-    InputTaken,
-    MessageInjected,
-    Opened,
-    ResultIgnored,
-    Started,
-    TurnCompleted,
-    TurnStarted,
-)
-from backstay.vocab.events.limits import Compacted
-from backstay.vocab.events.tools import HookFinished, HookStarted
 
 FOLDS_ON: Final[frozenset[type[Event]]] = frozenset(
     (
-        HookStarted,
-        HookFinished,
-        MessageInjected,
-        InputTaken,
-        InputDropped,
-        ResultIgnored,
-        TurnStarted,
-        TurnCompleted,
-        Opened,
-        Started,
-        HistoryCleared,
-        Compacted,
+        events.HookStarted,
+        events.HookFinished,
+        events.MessageInjected,
+        events.InputTaken,
+        events.InputDropped,
+        events.ResultIgnored,
+        events.TurnStarted,
+        events.TurnCompleted,
+        events.Opened,
+        events.Started,
+        events.HistoryCleared,
+        events.Compacted,
     )
 )
 """The events that change the fold."""
@@ -77,7 +65,7 @@ class HookState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The hooks of a session: those that run, their verdicts, and the texts that wait for the model."""
 
     open: tuple[OpenHook, ...] = ()
-    done: tuple[HookFinished, ...] = ()
+    done: tuple[events.HookFinished, ...] = ()
     """Verdicts of the open turn, and of the session itself."""
     pending_texts: tuple[str, ...] = ()
     """Texts for the next request to the model."""
@@ -90,7 +78,7 @@ class HookState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     compacted: tuple[str, str] = ("", "")
     """The last compaction and its trigger, until `PostCompact` hooks ran."""
 
-    def find_verdict(self, event: str, subject: str) -> HookFinished | None:
+    def find_verdict(self, event: str, subject: str) -> events.HookFinished | None:
         """Return the verdict of a gate; None while it is closed."""
         return next((each for each in reversed(self.done) if each.event == event and each.subject == subject), None)
 
@@ -124,43 +112,43 @@ def hook_intent(policy: Policy, event: str, subject: str, *, matcher_value: str 
     if not found:
         return None
     ids = tuple([hook.id for hook in found])
-    started = HookStarted(event=event, subject=subject, handlers=ids, agent=policy.agent)
+    started = events.HookStarted(event=event, subject=subject, handlers=ids, agent=policy.agent)
     return Draft(event=started, by="hook", cause=subject)
 
 
 def fold_hook_state(hook_state: HookState, record: Recorded, calls: Calls, ended: tuple[EndedCall, ...]) -> HookState:
     """Fold `record` into the hook state; `calls` and `ended` are the calls of the round before it."""
     match record.event:
-        case HookStarted(event=event, subject=subject):
+        case events.HookStarted(event=event, subject=subject):
             hook = OpenHook(intent=record.id, event=event, subject=subject, in_turn=hook_state.in_turn)
             opened = (*hook_state.open, hook)
             untold = ("", "") if event == "PostCompact" else hook_state.compacted
             return replace(hook_state, open=opened, compacted=untold)
-        case HookFinished():
+        case events.HookFinished():
             return _fold_finished(hook_state, record, record.event)
-        case MessageInjected() if record.by == "hook":
+        case events.MessageInjected() if record.by == "hook":
             return replace(hook_state, pending_texts=())
-        case InputTaken() if hook_state.open:  # the turn does not end here, whatever hooks say about its end
+        case events.InputTaken() if hook_state.open:  # the turn does not end here, whatever hooks say about its end
             return _void_gates(hook_state, lambda hook: hook.event == "Stop")
-        case InputDropped(inputs=inputs) if hook_state.open:
+        case events.InputDropped(inputs=inputs) if hook_state.open:
             return _void_gates(hook_state, lambda hook: hook.event == "UserPromptSubmit" and hook.subject in inputs)
-        case ResultIgnored() if hook_state.open:
+        case events.ResultIgnored() if hook_state.open:
             return replace(hook_state, open=tuple([each for each in hook_state.open if each.intent != record.cause]))
-        case TurnStarted():
+        case events.TurnStarted():
             return replace(hook_state, in_turn=True)
-        case TurnCompleted(code=code):
+        case events.TurnCompleted(code=code):
             pending = hook_state.pending_texts if code == "hook" else ()  # a refused prompt: no request was made yet
             mine = {*(call.id for call in calls), *(call.id for call in ended)} if hook_state.open else set()
             rest = _void_gates(hook_state, lambda hook: _is_of_turn(hook, mine), turn_ended=True)
             return replace(rest, done=_keep_session_start(hook_state), pending_texts=pending, stop="", in_turn=False)
-        case Opened():
+        case events.Opened():
             source = "fork" if hook_state.source == "fork" else "resume"
             return replace(hook_state, open=(), done=_keep_at_restart(hook_state), source=source)
-        case Started(origin=origin):
+        case events.Started(origin=origin):
             return replace(hook_state, source="fork" if origin else "startup")
-        case HistoryCleared():
+        case events.HistoryCleared():
             return replace(hook_state, done=_without_start(hook_state.done), source="clear")
-        case Compacted(trigger=trigger):
+        case events.Compacted(trigger=trigger):
             again = _without_start(hook_state.done)
             return replace(hook_state, done=again, source="compact", compacted=(record.id, trigger))
         case _:
@@ -183,7 +171,7 @@ def _is_of_turn(hook: OpenHook, calls: set[str]) -> bool:
     return hook.event in OF_TURN or (hook.event in OF_CALL and hook.subject.partition("~")[0] in calls)
 
 
-def _fold_finished(hook_state: HookState, record: Recorded, event: HookFinished) -> HookState:
+def _fold_finished(hook_state: HookState, record: Recorded, event: events.HookFinished) -> HookState:
     began = next((each for each in hook_state.open if each.intent == record.cause), None)
     about_all = event.event == "SessionStart"
     in_turn = about_all or began is None or (began.in_turn and not began.turn_ended)
@@ -207,17 +195,17 @@ def frame_hook_text(event: str, text: str) -> str:
     return frame("hook", f"{_WHOSE}\n{text}", {"event": event})
 
 
-def _keep_at_restart(hook_state: HookState) -> tuple[HookFinished, ...]:
+def _keep_at_restart(hook_state: HookState) -> tuple[events.HookFinished, ...]:
     """Return the verdicts that hold after a restart: all that are known, and observer hooks count as run."""
     watching = (each for each in hook_state.open if each.event in EVENTS and not EVENTS[each.event].reruns)
-    began = (HookStarted(event=each.event, subject=each.subject, handlers=()) for each in watching)
+    began = (events.HookStarted(event=each.event, subject=each.subject, handlers=()) for each in watching)
     lost = (finish_unanswered(each, "the process ended before they had answered") for each in began)
     return (*_without_start(hook_state.done), *lost)
 
 
-def _keep_session_start(hook_state: HookState) -> tuple[HookFinished, ...]:
+def _keep_session_start(hook_state: HookState) -> tuple[events.HookFinished, ...]:
     return tuple([each for each in hook_state.done if each.event == "SessionStart"])
 
 
-def _without_start(done: tuple[HookFinished, ...]) -> tuple[HookFinished, ...]:
+def _without_start(done: tuple[events.HookFinished, ...]) -> tuple[events.HookFinished, ...]:
     return tuple([each for each in done if each.event != "SessionStart"])

@@ -7,8 +7,8 @@ import msgspec
 
 from backstay.hooks.events import EVENTS
 from backstay.hooks.spec import HookSpec
+from backstay.vocab import events
 from backstay.vocab.event import Decision
-from backstay.vocab.events.tools import HookFinished, HookStarted
 
 _STRICTNESS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
@@ -69,7 +69,7 @@ def merge_answers(answers: Sequence[HookAnswer]) -> HookVerdict:
     )
 
 
-def finish_unanswered(started: HookStarted, why: str, specs: Iterable[HookSpec] = ()) -> HookFinished:
+def finish_unanswered(started: events.HookStarted, why: str, specs: Iterable[HookSpec] = ()) -> events.HookFinished:
     """Return the verdict of a round of handlers that did not run or did not answer, by the table `EVENTS`.
 
     The step is refused when the event's row says so, or when `specs` (the hooks of the session) has a handler of this round whose
@@ -79,7 +79,7 @@ def finish_unanswered(started: HookStarted, why: str, specs: Iterable[HookSpec] 
     named = any(spec.id in started.handlers and spec.on_failure == "block" for spec in specs)
     refuses = facts is not None and bool(facts.decides) and (named or facts.on_failure == "block")
     decides = facts.decides if facts is not None else ""
-    return HookFinished(
+    return events.HookFinished(
         event=started.event,
         subject=started.subject,
         decision="deny" if refuses and decides == "call" else None,

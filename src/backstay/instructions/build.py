@@ -41,7 +41,7 @@ from backstay.instructions.tasks import find_tasks, frame_tasks, sort_tasks
 from backstay.logic.stored_content import digest
 from backstay.logic.text import attribute, defuse, frame, one_line
 from backstay.system.files import Stamp, has_changed
-from backstay.vocab.events.instructions import InstructionsRead
+from backstay.vocab import events
 
 LIMIT: Final = 4_096
 """Bytes of all such sections together."""
@@ -96,9 +96,9 @@ class Instructions(Struct, frozen=True, kw_only=True, dict=True):
         """Return whether any of the files changed. Then gather again, and compare `sha256`."""
         return has_changed(self.files)
 
-    def event(self, why: Why) -> InstructionsRead:
+    def event(self, why: Why) -> events.InstructionsRead:
         """Return the event that records them; `text` goes with it as a blob."""
-        return InstructionsRead(
+        return events.InstructionsRead(
             sha256=self.sha256,
             parts=tuple(part.record(digest(part.text.encode())) for part in self.parts),
             why=why,

@@ -18,7 +18,7 @@ from backstay.instructions.parts import fit_files
 from backstay.instructions.safe_reader import FileReading, TextFile
 from backstay.logic.state.session_state import State
 from backstay.logic.stored_content import digest
-from backstay.vocab.events.instructions import NotesShown
+from backstay.vocab import events
 
 AGENTS: Final = "AGENTS.md"
 OVERRIDE: Final = "AGENTS.override.md"
@@ -146,7 +146,7 @@ class SubfolderNotes:
         self._unread: frozenset[str] = frozenset()
         """Folders of files whose notes are being read, or took too long."""
 
-    async def find(self, paths: Sequence[str], call: str) -> tuple[str, tuple[NotesShown, ...]]:
+    async def find(self, paths: Sequence[str], call: str) -> tuple[str, tuple[events.NotesShown, ...]]:
         """Return the new notes of the folders of `paths`, framed, and their events."""
         inputs = self._inputs()
         if inputs.bare or inputs.system_prompt is not None:
@@ -157,7 +157,7 @@ class SubfolderNotes:
         ahead = SUBFOLDER if inputs.trusted else STRANGERS
         fitted = fit_files(news, LIMIT, untrusted=not inputs.trusted, ahead=ahead)
         had_room = [each for each in news if str(each.path) in fitted.sources]
-        shown = tuple(NotesShown(path=each.shown, sha256=_digest(each), call=call) for each in had_room)
+        shown = tuple(events.NotesShown(path=each.shown, sha256=_digest(each), call=call) for each in had_room)
         self._being_told |= {each.path: (each.sha256, call) for each in shown}
         return f"\n\n{fitted.text}", shown
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from backstay.instructions.inputs import KIB, PART_LIMIT, Listed
 from backstay.instructions.safe_reader import TextFile
 from backstay.logic.text import Mark, attribute, defuse, one_line, opening_mark
-from backstay.vocab.events.instructions import InstructionPart
+from backstay.vocab import events
 
 TOTAL_LIMIT: Final = 256 * KIB
 """Bytes of all parts together."""
@@ -159,9 +159,9 @@ class Part(Struct, frozen=True, kw_only=True):
         """The text under its heading."""
         return f"## {self.title}\n\n{self.text}" if self.title else self.text
 
-    def record(self, sha256: str) -> InstructionPart:
+    def record(self, sha256: str) -> events.InstructionPart:
         """Return the part as an event names it."""
-        return InstructionPart(name=self.name, sources=self.sources, sha256=sha256, size=self.size, cut=self.cut)
+        return events.InstructionPart(name=self.name, sources=self.sources, sha256=sha256, size=self.size, cut=self.cut)
 
 
 LONGEST: Final = 1_536

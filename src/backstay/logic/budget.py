@@ -10,32 +10,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Event, OnExceed, Recorded
-from backstay.vocab.events import (
-    ChildFinished,
-    HistoryCleared,
-    ModelAsked,
-    ModelFailed,
-    ModelReplied,
-    Opened,
-    ResultIgnored,
-    Rewound,
-    TurnCompleted,
-    TurnStarted,
-)
-from backstay.vocab.events.limits import (
-    BudgetAnswered,
-    BudgetAsked,
-    BudgetSet,
-    BudgetWarned,
-    ChildPaused,
-    ChildSpent,
-    Compacted,
-    CompactionFailed,
-    CompactionStarted,
-    CompactionUndone,
-)
 from backstay.vocab.specs import ModelFacts, Prices, Usage
 
 
@@ -86,18 +63,22 @@ def fold_budget(state: BudgetState, record: Recorded) -> BudgetState:
 
 
 def _settle(
-    state: BudgetState, _: Recorded, event: ModelReplied | ModelFailed | Compacted | CompactionFailed
+    state: BudgetState,
+    _: Recorded,
+    event: events.ModelReplied | events.ModelFailed | events.Compacted | events.CompactionFailed,
 ) -> BudgetState:
     return replace(state, spent=state.spent + (event.cost or 0), reserved=0)
 
 
-def _fold_reply(state: BudgetState, record: Recorded, event: ModelReplied) -> BudgetState:
+def _fold_reply(state: BudgetState, record: Recorded, event: events.ModelReplied) -> BudgetState:
     settled = _settle(state, record, event)
     unfinished = event.stop == "interrupted" and event.cost
     return replace(settled, guessed=(record.cause, event.cost)) if unfinished else settled
 
 
-def _fold_child(state: BudgetState, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> BudgetState:
+def _fold_child(
+    state: BudgetState, _: Recorded, event: events.ChildFinished | events.ChildPaused | events.ChildSpent
+) -> BudgetState:
     """Add what a child says that it has spent in all; what it had said before is counted already."""
     if not event.cost:
         return state
@@ -106,7 +87,7 @@ def _fold_child(state: BudgetState, _: Recorded, event: ChildFinished | ChildPau
     return replace(state, spent=spent, children=tuple((known | {event.child: event.cost}).items()))
 
 
-def _fold_set(state: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
+def _fold_set(state: BudgetState, _: Recorded, event: events.BudgetSet) -> BudgetState:
     raised = event.limit is None or state.limit is None or event.limit > state.limit
     return replace(
         state,
@@ -119,7 +100,7 @@ def _fold_set(state: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
     )
 
 
-def _fold_answer(state: BudgetState, _: Recorded, event: BudgetAnswered) -> BudgetState:
+def _fold_answer(state: BudgetState, _: Recorded, event: events.BudgetAnswered) -> BudgetState:
     if event.nobody:
         return replace(state, asking="", paused=True)
     if not event.allowed:
@@ -128,7 +109,7 @@ def _fold_answer(state: BudgetState, _: Recorded, event: BudgetAnswered) -> Budg
     return replace(state, asking="", limit=limit, warned=False)
 
 
-def _fold_opened(state: BudgetState, _: Recorded, __: Opened) -> BudgetState:
+def _fold_opened(state: BudgetState, _: Recorded, __: events.Opened) -> BudgetState:
     """Count what was reserved for a call that is lost: it may have been spent."""
     return replace(state, spent=state.spent + state.reserved, reserved=0, asking="", paused=False)
 
@@ -136,28 +117,28 @@ def _fold_opened(state: BudgetState, _: Recorded, __: Opened) -> BudgetState:
 _FOLDS: Final[
     dict[type[Event], Callable[[BudgetState, Recorded, Any], BudgetState]]
 ] = {  # Any: each function takes its own event
-    TurnStarted: lambda p, r, e: replace(p, paused=False, refused=""),  # another turn is another question
-    ModelAsked: lambda p, r, e: (
+    events.TurnStarted: lambda p, r, e: replace(p, paused=False, refused=""),  # another turn is another question
+    events.ModelAsked: lambda p, r, e: (
         replace(p, reserved=e.reserved, refused="", paused=False) if e.reserved or p.refused or p.paused else p
     ),
-    ModelReplied: _fold_reply,
-    ModelFailed: _settle,
-    CompactionStarted: lambda p, r, e: replace(p, reserved=e.reserved) if e.reserved else p,
-    Compacted: _settle,
-    CompactionFailed: _settle,
-    ResultIgnored: lambda p, r, e: replace(p, spent=p.spent + e.cost) if e.cost else p,
-    ChildSpent: _fold_child,
-    ChildFinished: _fold_child,
-    ChildPaused: _fold_child,
-    Opened: _fold_opened,
+    events.ModelReplied: _fold_reply,
+    events.ModelFailed: _settle,
+    events.CompactionStarted: lambda p, r, e: replace(p, reserved=e.reserved) if e.reserved else p,
+    events.Compacted: _settle,
+    events.CompactionFailed: _settle,
+    events.ResultIgnored: lambda p, r, e: replace(p, spent=p.spent + e.cost) if e.cost else p,
+    events.ChildSpent: _fold_child,
+    events.ChildFinished: _fold_child,
+    events.ChildPaused: _fold_child,
+    events.Opened: _fold_opened,
     # these three end a compaction early; its cost is counted when its result arrives
-    Rewound: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
-    HistoryCleared: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
-    CompactionUndone: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
-    BudgetSet: _fold_set,
-    BudgetWarned: lambda p, r, e: replace(p, warned=True),
-    BudgetAsked: lambda p, r, e: replace(p, asking=r.id),
-    BudgetAnswered: _fold_answer,
+    events.Rewound: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
+    events.HistoryCleared: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
+    events.CompactionUndone: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
+    events.BudgetSet: _fold_set,
+    events.BudgetWarned: lambda p, r, e: replace(p, warned=True),
+    events.BudgetAsked: lambda p, r, e: replace(p, asking=r.id),
+    events.BudgetAnswered: _fold_answer,
 }
 FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""
@@ -241,7 +222,16 @@ def _or(price: int | None, other: int) -> int:
 
 
 USAGE_EVENTS: Final[frozenset[type[Event]]] = frozenset(
-    (ModelReplied, ModelFailed, Compacted, CompactionFailed, ChildFinished, ChildPaused, ChildSpent, TurnCompleted)
+    (
+        events.ModelReplied,
+        events.ModelFailed,
+        events.Compacted,
+        events.CompactionFailed,
+        events.ChildFinished,
+        events.ChildPaused,
+        events.ChildSpent,
+        events.TurnCompleted,
+    )
 )
 """The events that count."""
 
@@ -260,7 +250,10 @@ class UsageTotals(msgspec.Struct, kw_only=True):
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
         event = record.event
-        if isinstance(event, ModelReplied | ModelFailed | Compacted | CompactionFailed) and event.usage is not None:
+        if (
+            isinstance(event, events.ModelReplied | events.ModelFailed | events.Compacted | events.CompactionFailed)
+            and event.usage is not None
+        ):
             if self.turn_over:
                 self.turn, self.turn_over = Usage(), False
             model = getattr(event, "model", "")
@@ -268,10 +261,12 @@ class UsageTotals(msgspec.Struct, kw_only=True):
             self.turn = add(self.turn, event.usage)
             if model:
                 self.by_model[model] = add(self.by_model.get(model, Usage()), event.usage)
-        elif isinstance(event, ChildFinished | ChildPaused | ChildSpent) and event.spent is not None:
+        elif (
+            isinstance(event, events.ChildFinished | events.ChildPaused | events.ChildSpent) and event.spent is not None
+        ):
             self.total = add(self.total, less(event.spent, self.children.get(event.child, Usage())))
             self.children[event.child] = event.spent
-        elif isinstance(event, TurnCompleted):
+        elif isinstance(event, events.TurnCompleted):
             self.turn_over = True
 
 

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from backstay.logic.context_usage import estimate, estimate_text, tokens_of
+from backstay.vocab import events
 from backstay.vocab.event import CompactionTrigger
-from backstay.vocab.events.limits import Compacted
 from backstay.vocab.messages import (
     DurablePart,
     InputPart,
@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan(
     messages: Sequence[SessionMessage],
-    before: Compacted | None,
+    before: events.Compacted | None,
     *,
     used: int,
     window: int,
@@ -133,7 +133,7 @@ def trim_plan(messages: Sequence[SessionMessage], keep: int) -> Plan | None:
 
 
 def _split(
-    messages: Sequence[SessionMessage], before: Compacted | None
+    messages: Sequence[SessionMessage], before: events.Compacted | None
 ) -> tuple[tuple[SessionMessage, ...], tuple[SessionMessage, ...]]:
     """Return the system's messages, and the rest without the frame of the summary from `before`, which is the first of it."""
     system = tuple(message for message in messages if message.role == "system")
@@ -161,7 +161,7 @@ def _cut(messages: Sequence[SessionMessage], sizes: Sequence[int], room: int) ->
 
 
 def _request(
-    gone: Sequence[SessionMessage], old: Sequence[SessionMessage], before: Compacted | None, turn: int | None
+    gone: Sequence[SessionMessage], old: Sequence[SessionMessage], before: events.Compacted | None, turn: int | None
 ) -> tuple[tuple[InputPart, ...], list[Text | TextRef]]:
     """Return the input that is being answered, whole; and the texts of earlier inputs."""
     frame = next((message for message in gone if message.role != "system"), None) if before is not None else None
@@ -213,7 +213,7 @@ def _choose_trimmed(kept: Sequence[SessionMessage], sizes: Sequence[int], room: 
 # --- what it looks like afterwards -----------------------------------------------------------------------------------------------
 
 
-def apply(event: Compacted, record: SessionMessage, messages: Sequence[SessionMessage]) -> list[SessionMessage]:
+def apply(event: events.Compacted, record: SessionMessage, messages: Sequence[SessionMessage]) -> list[SessionMessage]:
     """Return the conversation after a compaction. `record` is the message that the summary becomes."""
     first = next((i for i, message in enumerate(messages) if message.id == event.first_kept), len(messages))
     system = [message for message in messages[:first] if message.role == "system"]
@@ -221,7 +221,7 @@ def apply(event: Compacted, record: SessionMessage, messages: Sequence[SessionMe
     return [*system, record, *kept] if record.content else [*system, *kept]
 
 
-def frame_summary(event: Compacted) -> tuple[DurablePart, ...]:
+def frame_summary(event: events.Compacted) -> tuple[DurablePart, ...]:
     """Return the summary as parts of a user's message."""
     if event.summary is None and not event.verbatim and not event.request:
         return ()
@@ -344,9 +344,9 @@ def clip_tokens(text: str, tokens: int) -> str:
     return text
 
 
-def state_after(chosen: Plan, summary: Text | TextRef | None, trigger: CompactionTrigger) -> Compacted:
+def state_after(chosen: Plan, summary: Text | TextRef | None, trigger: CompactionTrigger) -> events.Compacted:
     """Return the event for a plan, without the figures that only the runtime knows."""
-    event = Compacted(
+    event = events.Compacted(
         trigger=trigger,
         first_kept=chosen.kept[0].id if chosen.kept else "",
         summary=summary,

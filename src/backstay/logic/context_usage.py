@@ -18,26 +18,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from backstay.vocab import events
 from backstay.vocab.event import CompactionTrigger, Event, Recorded
-from backstay.vocab.events import (
-    ChildFinished,
-    HistoryCleared,
-    InputDropped,
-    InputReceived,
-    InputTaken,
-    Interrupted,
-    MessageInjected,
-    ModelAsked,
-    ModelChanged,
-    ModelReplied,
-    Opened,
-    Rewound,
-    ToolFinished,
-    TurnCompleted,
-    TurnStarted,
-    child_report,
-)
-from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.messages import (
     DurablePart,
     MediaLink,
@@ -262,21 +244,21 @@ def _add_message(state: ContextUsage, tokens: int) -> ContextUsage:
     )
 
 
-def _fold_received(state: ContextUsage, event: InputReceived) -> ContextUsage:
+def _fold_received(state: ContextUsage, event: events.InputReceived) -> ContextUsage:
     return replace(state, waiting=(*state.waiting, (event.input, tokens_of(event.parts))))
 
 
-def _fold_taken(state: ContextUsage, event: InputTaken) -> ContextUsage:
+def _fold_taken(state: ContextUsage, event: events.InputTaken) -> ContextUsage:
     """Count several inputs that are taken together as one message."""
     tokens = MESSAGE + sum(size - MESSAGE for name, size in state.waiting if name in event.inputs)
     return replace(_add_message(state, tokens), prompt=tokens, waiting=_drop_waiting(state, event))
 
 
-def _drop_waiting(state: ContextUsage, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
+def _drop_waiting(state: ContextUsage, event: events.InputTaken | events.InputDropped) -> tuple[tuple[str, int], ...]:
     return tuple(each for each in state.waiting if each[0] not in event.inputs)
 
 
-def _fold_reply(state: ContextUsage, event: ModelReplied) -> ContextUsage:
+def _fold_reply(state: ContextUsage, event: events.ModelReplied) -> ContextUsage:
     said = any(not isinstance(part, Text) or part.text for part in event.parts)
     added = _add_message(state, tokens_of(event.parts)) if said else state
     usage = event.usage
@@ -291,12 +273,12 @@ def _ratio(state: ContextUsage, usage: Usage) -> float:
     return min(max((usage.input + PRIOR) / (state.asked + PRIOR), LEAST_RATIO), MOST_RATIO)
 
 
-def _fold_child(state: ContextUsage, event: ChildFinished) -> ContextUsage:
-    report = child_report(event)
+def _fold_child(state: ContextUsage, event: events.ChildFinished) -> ContextUsage:
+    report = events.child_report(event)
     return _add_message(state, tokens_of((Text(text=report),))) if report else state
 
 
-def _fold_turn_end(state: ContextUsage, event: TurnCompleted) -> ContextUsage:
+def _fold_turn_end(state: ContextUsage, event: events.TurnCompleted) -> ContextUsage:
     if event.outcome != "abandoned":
         return state
     counted, since, guess, messages = state.before_turn
@@ -318,7 +300,7 @@ def _forget_counts(state: ContextUsage, guess: int, messages: int) -> ContextUsa
     )
 
 
-def _fold_compacted(state: ContextUsage, event: Compacted) -> ContextUsage:
+def _fold_compacted(state: ContextUsage, event: events.Compacted) -> ContextUsage:
     _, guess, messages = state.compacting or (event.trigger, state.guess, state.messages)
     there = _forget_counts(state, event.guess + state.guess - guess, event.messages + state.messages - messages)
     if event.trigger == "trim":
@@ -327,7 +309,7 @@ def _fold_compacted(state: ContextUsage, event: Compacted) -> ContextUsage:
     return replace(there, fruitless=fruitless if event.trigger != "manual" else 0, tried=True)
 
 
-def _fold_failed(state: ContextUsage, _: CompactionFailed) -> ContextUsage:
+def _fold_failed(state: ContextUsage, _: events.CompactionFailed) -> ContextUsage:
     """Count as fruitless only a compaction that the session tried by itself and that was not interrupted."""
     trigger = state.compacting[0] if state.compacting else "manual"
     if trigger == "trim":
@@ -338,25 +320,25 @@ def _fold_failed(state: ContextUsage, _: CompactionFailed) -> ContextUsage:
 _FOLDS: Final[
     dict[type[Event], Callable[[ContextUsage, Any], ContextUsage]]
 ] = {  # Any: each function takes its own event
-    InputReceived: _fold_received,
-    InputTaken: _fold_taken,
-    InputDropped: lambda f, e: replace(f, waiting=_drop_waiting(f, e)),
-    ModelChanged: lambda f, e: replace(f, counted=0, since=0),
-    TurnStarted: lambda f, e: replace(f, before_turn=(f.counted, f.since, f.guess, f.messages), trimmed=False),
-    TurnCompleted: _fold_turn_end,
-    ModelAsked: lambda f, e: replace(f, asked=e.tokens),
-    ModelReplied: _fold_reply,
-    ToolFinished: lambda f, e: _add_message(f, tokens_of(e.content)),
-    ChildFinished: _fold_child,
-    MessageInjected: lambda f, e: _add_message(f, tokens_of(e.parts)),
-    HistoryCleared: lambda f, e: _forget_counts(f, 0, 0),
-    Rewound: lambda f, e: _forget_counts(f, e.tokens, e.messages),
-    CompactionStarted: lambda f, e: replace(f, compacting=(e.trigger, f.guess, f.messages)),
-    Compacted: _fold_compacted,
-    CompactionFailed: _fold_failed,
-    Interrupted: lambda f, e: replace(f, compacting=None),
-    Opened: lambda f, e: replace(f, compacting=None),
-    CompactionUndone: lambda f, e: replace(_forget_counts(f, e.guess, e.messages), tried=True),
+    events.InputReceived: _fold_received,
+    events.InputTaken: _fold_taken,
+    events.InputDropped: lambda f, e: replace(f, waiting=_drop_waiting(f, e)),
+    events.ModelChanged: lambda f, e: replace(f, counted=0, since=0),
+    events.TurnStarted: lambda f, e: replace(f, before_turn=(f.counted, f.since, f.guess, f.messages), trimmed=False),
+    events.TurnCompleted: _fold_turn_end,
+    events.ModelAsked: lambda f, e: replace(f, asked=e.tokens),
+    events.ModelReplied: _fold_reply,
+    events.ToolFinished: lambda f, e: _add_message(f, tokens_of(e.content)),
+    events.ChildFinished: _fold_child,
+    events.MessageInjected: lambda f, e: _add_message(f, tokens_of(e.parts)),
+    events.HistoryCleared: lambda f, e: _forget_counts(f, 0, 0),
+    events.Rewound: lambda f, e: _forget_counts(f, e.tokens, e.messages),
+    events.CompactionStarted: lambda f, e: replace(f, compacting=(e.trigger, f.guess, f.messages)),
+    events.Compacted: _fold_compacted,
+    events.CompactionFailed: _fold_failed,
+    events.Interrupted: lambda f, e: replace(f, compacting=None),
+    events.Opened: lambda f, e: replace(f, compacting=None),
+    events.CompactionUndone: lambda f, e: replace(_forget_counts(f, e.guess, e.messages), tried=True),
 }
 FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""

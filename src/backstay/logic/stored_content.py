@@ -7,23 +7,9 @@ from typing import Final
 import msgspec
 
 from backstay.logic.context_usage import estimate_text
+from backstay.vocab import events
 from backstay.vocab.errors import Bug, UserError
 from backstay.vocab.event import Event
-from backstay.vocab.events import (
-    ChildFinished,
-    ChildStarted,
-    EntryAdded,
-    InputReceived,
-    MessageInjected,
-    ModelAsked,
-    ModelFailed,
-    ModelReplied,
-    ToolFinished,
-)
-from backstay.vocab.events.files import ContentsKept, FileKept, RestoreStarted, TreeKept
-from backstay.vocab.events.instructions import InstructionsRead
-from backstay.vocab.events.limits import Compacted
-from backstay.vocab.events.tools import OutputKept
 from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
@@ -110,26 +96,26 @@ def replace_surrogates(text: str) -> str:
 def find_cited_blobs(event: Event) -> frozenset[str]:
     """Return the blobs that `event` needs."""
     match event:
-        case InputReceived() | ModelReplied() | MessageInjected() | ModelFailed():
+        case events.InputReceived() | events.ModelReplied() | events.MessageInjected() | events.ModelFailed():
             cited = _find_cited(event.parts)
-            if isinstance(event, ModelReplied) and event.opaque is not None:
+            if isinstance(event, events.ModelReplied) and event.opaque is not None:
                 cited.add(event.opaque.sha256)
             return frozenset(cited)
-        case ToolFinished():
+        case events.ToolFinished():
             return frozenset(_find_cited(event.content))
-        case Compacted():
+        case events.Compacted():
             return frozenset(
                 _find_cited((*((event.summary,) if event.summary else ()), *event.verbatim, *event.request))
             )
-        case OutputKept() | InstructionsRead():
+        case events.OutputKept() | events.InstructionsRead():
             return frozenset((event.sha256,))
-        case FileKept(sha256=sha) | TreeKept(tree=sha) | RestoreStarted(plan=sha):
+        case events.FileKept(sha256=sha) | events.TreeKept(tree=sha) | events.RestoreStarted(plan=sha):
             return frozenset((sha,)) if sha else frozenset()
-        case ContentsKept():
+        case events.ContentsKept():
             return frozenset(event.blobs)
-        case ModelAsked():
+        case events.ModelAsked():
             return frozenset(sha for sha in (event.instructions, event.tools) if sha)
-        case ChildStarted(whole=TextRef(sha256=sha)):
+        case events.ChildStarted(whole=TextRef(sha256=sha)):
             return frozenset((sha,))
         case _:
             return frozenset()
@@ -160,18 +146,18 @@ def _find_cited(parts: Sequence[object]) -> set[str]:
 def searchable_text(event: Event) -> str:
     """Return the text of `event` that a search should find; empty for most events."""
     match event:
-        case InputReceived() | MessageInjected():
+        case events.InputReceived() | events.MessageInjected():
             return text_of(event.parts)
-        case ModelReplied():
+        case events.ModelReplied():
             calls = (f"{part.name} {part.args}" for part in event.parts if isinstance(part, ToolCall))
             return "\n".join(filter(None, (text_of(event.parts), *calls)))
-        case ToolFinished():
+        case events.ToolFinished():
             return text_of(event.content)
-        case ChildStarted():
+        case events.ChildStarted():
             return event.prompt
-        case ChildFinished():
+        case events.ChildFinished():
             return event.text
-        case EntryAdded():
+        case events.EntryAdded():
             return event.content
         case _:
             return ""

@@ -102,7 +102,7 @@ def _list(asked: _MemoryRequest) -> MemoryAnswer:
     return MemoryAnswer(
         message=asked.memory.frame_window(whole, "the topics") if asked.model else f"{whole.text.strip()}{more}",
         data={"entries": entries, "topics": topics, "cut": seen.cut},
-        events=(asked.memory.use(WHOLE_INDEX, origin=_origin(asked)),) if asked.model else (),
+        noted=(asked.memory.use(WHOLE_INDEX, origin=_origin(asked)),) if asked.model else (),
     )
 
 
@@ -118,7 +118,7 @@ def _show(asked: _MemoryRequest) -> MemoryAnswer:
     return MemoryAnswer(
         message=text or "There is nothing in it.",
         data={"topic": name, "text": seen.text, "entries": entries, "cut": seen.cut},
-        events=(event,) if asked.model else (),
+        noted=(event,) if asked.model else (),
     )
 
 

@@ -35,9 +35,9 @@ from backstay.memory.entry import (
 from backstay.memory.folder import INDEX, LARGEST, PENDING, FolderChange, MemoryFolder
 from backstay.memory.private_data import refusal
 from backstay.ports import Clock
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By, Recorded
-from backstay.vocab.events.instructions import MemoryAct, MemoryNoted
 from backstay.vocab.messages import iso
 
 MOST_LINES: Final = 200
@@ -132,12 +132,12 @@ class MemoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     success: bool = True
     data: dict[str, object] = {}
     """For programs and people. Never for a model: the text of files stands in it as it is."""
-    events: tuple[MemoryNoted, ...] = ()
+    noted: tuple[events.MemoryNoted, ...] = ()
 
 
-def refuse(message: str, *events: MemoryNoted) -> MemoryAnswer:
+def refuse(message: str, *noted: events.MemoryNoted) -> MemoryAnswer:
     """Return an answer without success."""
-    return MemoryAnswer(message=message, success=False, events=events)
+    return MemoryAnswer(message=message, success=False, noted=noted)
 
 
 WHOLE_INDEX: Final = "index"
@@ -155,7 +155,7 @@ class AtStart(NamedTuple):
     cut: bool
     problem: str
     """Why the index could not be read; the session starts without it."""
-    events: tuple[MemoryNoted, ...]
+    noted: tuple[events.MemoryNoted, ...]
 
 
 class Topic(NamedTuple):
@@ -191,10 +191,10 @@ class Memory:
         try:
             seen = self.index()
         except UserError as exc:
-            return AtStart("", source, cut=False, problem=str(exc), events=())
+            return AtStart("", source, cut=False, problem=str(exc), noted=())
         text = self.frame_window(seen, "`memory list` and `memory show TOPIC`")
         if not text:
-            return AtStart("", "", cut=False, problem="", events=())
+            return AtStart("", "", cut=False, problem="", noted=())
         return AtStart(text, source, seen.cut, "", (self.use(WHOLE_INDEX, origin="start"),))
 
     def index(self) -> Window:
@@ -224,9 +224,9 @@ class Memory:
         """Frame a window for a model."""
         return frame_window(seen, trusted=self._trusted, where=where)
 
-    def use(self, what: str, *, topic: str = "", origin: str = "") -> MemoryNoted:
+    def use(self, what: str, *, topic: str = "", origin: str = "") -> events.MemoryNoted:
         """Return the event of a model that was given a part of the memory."""
-        return MemoryNoted(act="used", memory=what, topic=topic, origin=origin)
+        return events.MemoryNoted(act="used", memory=what, topic=topic, origin=origin)
 
     def add(self, text: str, *, by: By, kind: str = "project", topic: str = GENERAL, turn: str = "") -> MemoryAnswer:
         """Save a memory of the person; propose one of anybody else. Secrets and personal numbers are refused."""
@@ -276,7 +276,7 @@ class Memory:
         except UserError as exc:
             return refuse(str(exc))
         noted = _event("rejected", _entry_of(candidate), reason=reason)
-        return MemoryAnswer(message=f"Rejected {memory}.", data={"id": memory}, events=(noted,))
+        return MemoryAnswer(message=f"Rejected {memory}.", data={"id": memory}, noted=(noted,))
 
     def _save(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
         """Write a memory into its topic, then into the index. Repeating it after a crash in between completes it."""
@@ -287,7 +287,7 @@ class Memory:
             return MemoryAnswer(
                 message=f"Nothing was added: {reason}.",
                 data={"id": known.id, "duplicate": True},
-                events=(_event("skipped", wanted, reason=reason),),
+                noted=(_event("skipped", wanted, reason=reason),),
             )
         if all(sameness(each.text) != sameness(wanted.text) for each in _entries(topic)):
             content = _insert_line(topic, line_of(wanted), f"# {wanted.topic}")
@@ -296,7 +296,7 @@ class Memory:
         return MemoryAnswer(
             message=f"Remembered {wanted.id} ({wanted.kind}/{wanted.topic}): {wanted.text}",
             data={"id": wanted.id, "entry": wanted},
-            events=(_event("saved", wanted),),
+            noted=(_event("saved", wanted),),
         )
 
     def _propose(self, files: FolderChange, wanted: MemoryEntry) -> MemoryAnswer:
@@ -313,7 +313,7 @@ class Memory:
         return MemoryAnswer(
             message=f"Proposed {wanted.id}. It is kept once the person approves it: /memory approve {wanted.id}",
             data={"id": wanted.id, "candidate": candidate},
-            events=(_event("queued", wanted),),
+            noted=(_event("queued", wanted),),
         )
 
     def _why_known(self, files: FolderChange, pending: Pending, wanted: MemoryEntry) -> str:
@@ -345,7 +345,7 @@ class Memory:
             return refuse(f"Not kept: {problem}.", _event("skipped", entry, reason=problem, hide=True))
         saved = self._save(files, entry)
         self._decide(files, pending, candidate, "skipped" if "duplicate" in saved.data else "saved")
-        return msgspec.structs.replace(saved, events=(_event("approved", entry), *saved.events))
+        return msgspec.structs.replace(saved, noted=(_event("approved", entry), *saved.noted))
 
     def _decide(
         self, files: FolderChange, pending: Pending, candidate: Candidate, status: Status, *, reason: str = ""
@@ -412,8 +412,8 @@ def _entry_of(candidate: Candidate) -> MemoryEntry:
     )
 
 
-def _event(act: MemoryAct, entry: MemoryEntry, *, reason: str = "", hide: bool = False) -> MemoryNoted:
-    return MemoryNoted(
+def _event(act: events.MemoryAct, entry: MemoryEntry, *, reason: str = "", hide: bool = False) -> events.MemoryNoted:
+    return events.MemoryNoted(
         act=act,
         memory=entry.id,
         kind=entry.kind,
@@ -428,5 +428,5 @@ def find_used(records: Iterable[Recorded]) -> tuple[str, ...]:
     """Return what a model was told of the memory: `index` and `topic:NAME`, each once, in order. A rewind does not take it back."""
     facts = (record.event for record in records)
     return tuple(
-        dict.fromkeys(event.memory for event in facts if isinstance(event, MemoryNoted) and event.act == "used")
+        dict.fromkeys(event.memory for event in facts if isinstance(event, events.MemoryNoted) and event.act == "used")
     )

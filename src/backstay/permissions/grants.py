@@ -6,13 +6,20 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.logic.state.calls import Calls, fingerprint_seen
+from backstay.vocab import events
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.events import ChildFinished, ChildStarted, GrantsCleared, PermissionAnswered, Started, ToolStarted
-from backstay.vocab.events.tools import TaintMet
 from backstay.vocab.specs import Taint
 
 FOLDS_ON: Final[frozenset[type[Event]]] = frozenset(
-    (PermissionAnswered, GrantsCleared, ToolStarted, ChildStarted, Started, ChildFinished, TaintMet)
+    (
+        events.PermissionAnswered,
+        events.GrantsCleared,
+        events.ToolStarted,
+        events.ChildStarted,
+        events.Started,
+        events.ChildFinished,
+        events.TaintMet,
+    )
 )
 """The events that change it."""
 
@@ -30,17 +37,17 @@ class Grants(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def fold_grants(held: Grants, record: Recorded, calls: Calls) -> Grants:
     """Fold `record` into the grants and the taint; `calls` are those that were open before it."""
     match record.event:
-        case PermissionAnswered(allowed=True, call=call, grant=grant, rules=rules, args=args) if grant != "once":
+        case events.PermissionAnswered(allowed=True, call=call, grant=grant, rules=rules, args=args) if grant != "once":
             if rules:
                 return replace(held, rules=(*held.rules, *(each for each in rules if each not in held.rules)))
             mine = {fingerprint_seen(c.name, args or c.args, None if args else c.facts) for c in calls if c.id == call}
             return replace(held, grants=held.grants | mine)
-        case GrantsCleared():
+        case events.GrantsCleared():
             return replace(held, grants=frozenset(), rules=())
-        case ToolStarted(call=call) | ChildStarted(call=call):
+        case events.ToolStarted(call=call) | events.ChildStarted(call=call):
             met = {taint for c in calls if c.id == call for taint in c.taints}
             return replace(held, taint=held.taint | met) if not met <= held.taint else held
-        case Started(taint=taint) | ChildFinished(taint=taint) | TaintMet(taints=taint) if taint:
+        case events.Started(taint=taint) | events.ChildFinished(taint=taint) | events.TaintMet(taints=taint) if taint:
             return replace(held, taint=held.taint | set(taint))
         case _:
             return held

@@ -21,11 +21,10 @@ from backstay.logic.text import pluralise
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.registry import PROVIDERS, FindFacts, catalog_facts, parse_name
 from backstay.providers.scripted import PLAYED, parse_scripted
+from backstay.vocab import events
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import BlobMissing, ProviderError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import ChildStarted, ModelAsked, ModelFailed, ModelReplied, calls_of
-from backstay.vocab.events.limits import Compacted, CompactionStarted
 from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
@@ -51,7 +50,7 @@ BEFORE: Final = 12
 class AskedThen(msgspec.Struct, frozen=True, kw_only=True):
     """What the recorded session asked."""
 
-    asked: ModelAsked
+    asked: events.ModelAsked
     messages: tuple[Message, ...]
     instructions: str
     tools: tuple[ToolSpec, ...]
@@ -185,12 +184,14 @@ class RecordedModel:
         facts: ModelFacts | None = None,
     ) -> None:
         """`blob` gives what `records` cite. Unless `facts` are given, they are those of the model that answered then."""
-        self._replies = [record for record in records if isinstance(record.event, ModelReplied | ModelFailed)]
+        self._replies = [
+            record for record in records if isinstance(record.event, events.ModelReplied | events.ModelFailed)
+        ]
         self._summaries = _summaries(records)
         self._counted: set[int] = set()
-        self._children = {r.event.call: r.event.child for r in records if isinstance(r.event, ChildStarted)}
+        self._children = {r.event.call: r.event.child for r in records if isinstance(r.event, events.ChildStarted)}
         self._skills = tuple(
-            dict.fromkeys(r.event.child for r in records if isinstance(r.event, ChildStarted) and r.event.skill)
+            dict.fromkeys(r.event.child for r in records if isinstance(r.event, events.ChildStarted) and r.event.skill)
         )
         self._past = _Past(records, blob)
         self._blob = blob
@@ -218,7 +219,7 @@ class RecordedModel:
         """Return the recorded session that the `index`-th call of the reply at `position` opened; empty when it opened none."""
         at = self._start + position
         said = self._replies[at].event if 0 <= at < len(self._replies) else None
-        calls = calls_of(said) if isinstance(said, ModelReplied) else ()
+        calls = events.calls_of(said) if isinstance(said, events.ModelReplied) else ()
         return self._children.get(calls[index].id, "") if index < len(calls) else ""
 
     def skill_child(self, number: int) -> str:
@@ -232,13 +233,13 @@ class RecordedModel:
             return
         record = self._reply(self._start + request.position)
         event = record.event
-        assert isinstance(event, ModelReplied | ModelFailed)
+        assert isinstance(event, events.ModelReplied | events.ModelFailed)
         parts = await self._parts(event.parts)
         for number, delta in enumerate(_deltas(parts)):
             if number % _BURST == 0:
                 await anyio.lowlevel.checkpoint()
             yield delta
-        if isinstance(event, ModelFailed):
+        if isinstance(event, events.ModelFailed):
             raise ProviderError(event.kind, event.message, retry_after_s=event.retry_after_s)
         yield ModelReply(
             parts=parts,
@@ -304,7 +305,7 @@ def parse_recorded(name: str) -> tuple[str, int]:
 
 def facts_then(records: Sequence[Recorded], find: FindFacts | None = None) -> ModelFacts:
     """Return what is known of the model that a log asked first: from the catalog unless `find` tells it."""
-    model = next((record.event.model for record in records if isinstance(record.event, ModelAsked)), "")
+    model = next((record.event.model for record in records if isinstance(record.event, events.ModelAsked)), "")
     if find is not None and model:
         return find(model)
     return catalog_facts(parse_name(model).bare) if model.partition(":")[0] in PROVIDERS else PLAYED
@@ -312,17 +313,17 @@ def facts_then(records: Sequence[Recorded], find: FindFacts | None = None) -> Mo
 
 def _as_then(facts: ModelFacts, records: Sequence[Recorded]) -> ModelFacts:
     """`facts` with what the log itself says: how large the window was, and whether a model summarised."""
-    window = next((r.event.window for r in records if isinstance(r.event, CompactionStarted)), facts.window)
+    window = next((r.event.window for r in records if isinstance(r.event, events.CompactionStarted)), facts.window)
     return replace(facts, window=window, summarises=any(made.model for made in _summaries(records).values()))
 
 
-def _summaries(records: Sequence[Recorded]) -> dict[int, Compacted]:
+def _summaries(records: Sequence[Recorded]) -> dict[int, events.Compacted]:
     """Return the compactions in which a model had a part, by the replies that there were before them."""
-    made: dict[int, Compacted] = {}
+    made: dict[int, events.Compacted] = {}
     replies = 0
     for record in records:
-        replies += isinstance(record.event, ModelReplied | ModelFailed)
-        if isinstance(record.event, Compacted) and record.event.model:
+        replies += isinstance(record.event, events.ModelReplied | events.ModelFailed)
+        if isinstance(record.event, events.Compacted) and record.event.model:
             made[replies] = record.event
     return made
 
@@ -353,7 +354,7 @@ class _Past:
         self._records = records
         self._blob = blob
         self._places = {
-            record.id: place for place, record in enumerate(records) if isinstance(record.event, ModelAsked)
+            record.id: place for place, record in enumerate(records) if isinstance(record.event, events.ModelAsked)
         }
         self._turn = anyio.Lock()
         self._forget()
@@ -364,7 +365,7 @@ class _Past:
         if place is None:
             return None
         asked = self._records[place].event
-        assert isinstance(asked, ModelAsked)
+        assert isinstance(asked, events.ModelAsked)
         async with self._turn:
             if place < self._read:
                 self._forget()

@@ -10,29 +10,19 @@ from backstay.logic.state.session_state import State
 from backstay.logic.stored_content import as_stored_event
 from backstay.runtime.inbox import InboxItem
 from backstay.runtime.mask_events import Mask
+from backstay.vocab import events
 from backstay.vocab.errors import BackstayError, IllegalTransition, InputConflict, UserError
 from backstay.vocab.event import By, Draft, Event
-from backstay.vocab.events import (
-    ChildStarted,
-    Closed,
-    FaultCaught,
-    HistoryCleared,
-    InputReceived,
-    MessageInjected,
-    Rewound,
-)
-from backstay.vocab.events.files import CheckpointsPurged, RestoreStarted
-from backstay.vocab.events.limits import CompactionStarted, CompactionUndone
 from backstay.vocab.messages import InputPart
 
 BETWEEN_TURNS = (
-    *(Rewound, HistoryCleared, MessageInjected, CompactionStarted, CompactionUndone),
-    *(RestoreStarted, CheckpointsPurged, ChildStarted),
+    *(events.Rewound, events.HistoryCleared, events.MessageInjected, events.CompactionStarted, events.CompactionUndone),
+    *(events.RestoreStarted, events.CheckpointsPurged, events.ChildStarted),
 )
 """Events that change the history, or the files, of an open turn. A `ChildStarted` in the inbox is a skill of a person."""
 
 
-_ALONE = (CompactionStarted, RestoreStarted, ChildStarted)
+_ALONE = (events.CompactionStarted, events.RestoreStarted, events.ChildStarted)
 """Events of which one step begins only one."""
 
 
@@ -59,7 +49,11 @@ def admit(items: list[InboxItem], state: State, mask: Mask, *, opening: bool = F
             admitted.append(item)
         elif item.committed is None:  # no caller waits for the error
             item.drafts = (
-                Draft(event=FaultCaught(where="what was to be written", kind=type(error).__name__, message=str(error))),
+                Draft(
+                    event=events.FaultCaught(
+                        where="what was to be written", kind=type(error).__name__, message=str(error)
+                    )
+                ),
             )
             admitted.append(item)
         else:
@@ -88,7 +82,7 @@ def _unreadable(item: InboxItem, mask: Mask) -> BackstayError | None:
 
 def _too_late(item: InboxItem, state: State, *, opening: bool) -> BackstayError | None:
     """Refuse awaited items after `Closed`."""
-    said = [draft for draft in item.drafts if not isinstance(draft.event, Closed)]
+    said = [draft for draft in item.drafts if not isinstance(draft.event, events.Closed)]
     if said and item.committed is not None and state.progress.closed and not opening:
         return IllegalTransition(f"Session {state.progress.session!r} is closed.")
     return None
@@ -111,13 +105,13 @@ def _refusal(
             return IllegalTransition(
                 f"A turn of session {session!r} is going on. Wait for it, abort it, or finish it first."
             )
-        if isinstance(event, CompactionStarted) and state.progress.compacting and not opening:
+        if isinstance(event, events.CompactionStarted) and state.progress.compacting and not opening:
             return IllegalTransition(f"Session {state.progress.session!r} is being compacted already.")
-        if isinstance(event, RestoreStarted | CheckpointsPurged) and state.progress.restore is not None:
+        if isinstance(event, events.RestoreStarted | events.CheckpointsPurged) and state.progress.restore is not None:
             return IllegalTransition(f"Files of session {state.progress.session!r} are being put back already.")
-        if isinstance(event, ChildStarted) and state.progress.skill is not None:
+        if isinstance(event, events.ChildStarted) and state.progress.skill is not None:
             return IllegalTransition(f"A skill of session {state.progress.session!r} is running already. Wait for it.")
-        if isinstance(event, InputReceived):
+        if isinstance(event, events.InputReceived):
             known = received.get(event.input, state.results.inputs.parts.get(event.input))
             if known is not None and known != event.parts:
                 return InputConflict(f"The input id {event.input!r} was used for another text in this session.")
@@ -126,7 +120,7 @@ def _refusal(
 
 def _repeats(draft: Draft, state: State, received: dict[str, tuple[InputPart, ...]]) -> bool:
     event = draft.event
-    if not isinstance(event, InputReceived):
+    if not isinstance(event, events.InputReceived):
         return False
     if event.input in received or event.input in state.results.inputs.parts:
         return True

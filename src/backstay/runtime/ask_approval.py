@@ -11,8 +11,7 @@ from backstay.ports import Answer, Question
 from backstay.runtime.barrier import Fault
 from backstay.runtime.fire_hooks import fire
 from backstay.runtime.services import Outcome, Performer
-from backstay.vocab.events import PermissionAnswered, PermissionAsked
-from backstay.vocab.events.limits import BudgetAnswered, BudgetAsked
+from backstay.vocab import events
 
 THIS_SESSION: Final = "it holds for this session only"
 """How the message of an answer begins that was to be kept for longer and was not."""
@@ -20,14 +19,14 @@ _NO_RULE: Final = f"{THIS_SESSION}: none of the rules that were offered was name
 _LEFT_OUT: Final = f"{THIS_SESSION}: this session keeps and reads no grants"
 
 
-class AskApproval(Performer[PermissionAsked]):
+class AskApproval(Performer[events.PermissionAsked]):
     """One question to a person."""
 
     async def run(self) -> Outcome:
         """Ask; without an asker, the answer is no."""
         asker = self._services.asker
         if asker is None:
-            return self._finish(PermissionAnswered(call=self._intent.call, allowed=False, nobody=True))
+            return self._finish(events.PermissionAnswered(call=self._intent.call, allowed=False, nobody=True))
         call = next(call for call in self._services.state.progress.calls if call.id == self._intent.call)
         args = msgspec.json.decode(call.args, type=dict[str, object])
         fire(self._services, "Notification", call.id, matcher_value="permission_prompt")
@@ -49,7 +48,7 @@ class AskApproval(Performer[PermissionAsked]):
         tool = self._services.tools.get(call.name)
         return "" if tool is None else exact_rule(self._services.state.progress, call, tool.spec, self._services.policy)
 
-    async def _event(self, call: OpenCall, answer: Answer, exact: str) -> PermissionAnswered:
+    async def _event(self, call: OpenCall, answer: Answer, exact: str) -> events.PermissionAnswered:
         """Return the answer as the log has it. Only what was offered can be granted: an answer cannot widen what it was shown."""
         allowed = answer.allowed and not answer.nobody
         rules = tuple(rule for rule in answer.rules if rule in call.offers) if allowed else ()
@@ -64,7 +63,7 @@ class AskApproval(Performer[PermissionAsked]):
             else:
                 message = await self._services.store_grants(rules, grant) or message
         changed = answer.args is not None and answer.args != msgspec.json.decode(call.args)
-        return PermissionAnswered(
+        return events.PermissionAnswered(
             call=call.id,
             allowed=allowed,
             grant=grant,
@@ -77,7 +76,9 @@ class AskApproval(Performer[PermissionAsked]):
     def report_fault(self, fault: Fault) -> Outcome:
         """Refuse the call: the asker broke, and no decision was made."""
         message = f"asking failed: {fault.kind}: {fault.message}"
-        return self._finish(PermissionAnswered(call=self._intent.call, allowed=False, nobody=True, message=message))
+        return self._finish(
+            events.PermissionAnswered(call=self._intent.call, allowed=False, nobody=True, message=message)
+        )
 
 
 BUDGET = "Budget"
@@ -87,14 +88,14 @@ BUDGET = "Budget"
 ONE_DOLLAR: Final = 100_000_000
 
 
-class AskBudget(Performer[BudgetAsked]):
+class AskBudget(Performer[events.BudgetAsked]):
     """One question about money. A yes allows as much again as was allowed first."""
 
     async def run(self) -> Outcome:
         """Ask; without an asker, the session stays paused."""
         asker = self._services.asker
         if asker is None:
-            return self._finish(BudgetAnswered(allowed=False, nobody=True))
+            return self._finish(events.BudgetAnswered(allowed=False, nobody=True))
         spent, limit = self._intent.spent, self._intent.limit
         more = limit or ONE_DOLLAR
         reason = f"{dollars(spent)} of {dollars(limit)} are spent. Allow {dollars(more)} more?"
@@ -108,12 +109,12 @@ class AskBudget(Performer[BudgetAsked]):
             )
         )
         if answer.nobody:
-            return self._finish(BudgetAnswered(allowed=False, nobody=True, message=answer.message))
+            return self._finish(events.BudgetAnswered(allowed=False, nobody=True, message=answer.message))
         raised = max(spent, limit) + more if answer.allowed else None
-        event = BudgetAnswered(allowed=answer.allowed, limit=raised, message=answer.message)
+        event = events.BudgetAnswered(allowed=answer.allowed, limit=raised, message=answer.message)
         return self._finish(event, by="user")
 
     def report_fault(self, fault: Fault) -> Outcome:
         """Leave the session paused: the asker broke."""
         message = f"asking failed: {fault.kind}: {fault.message}"
-        return self._finish(BudgetAnswered(allowed=False, nobody=True, message=message))
+        return self._finish(events.BudgetAnswered(allowed=False, nobody=True, message=message))

@@ -19,11 +19,10 @@ from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.runtime.barrier import Fault
 from backstay.runtime.run_tool import inspect_call
 from backstay.runtime.services import Outcome, Performer, Services
+from backstay.vocab import events
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque, calls_of
-from backstay.vocab.events.limits import WaitEnded, WaitStarted
 from backstay.vocab.ids import call_id, provider_of
 from backstay.vocab.messages import InFlightPart, Reasoning, SignedReasoning, Text, ToolCall, text_of
 from backstay.vocab.specs import ModelFacts, Usage
@@ -64,7 +63,7 @@ async def _read(
     return reply
 
 
-class AskModel(Performer[ModelAsked]):
+class AskModel(Performer[events.ModelAsked]):
     """One model call."""
 
     by = "model"
@@ -92,8 +91,8 @@ class AskModel(Performer[ModelAsked]):
         self._trace_whole(model, request, reply)
         outcome = self._reply(reply, reply.model or model.name)
         replied = outcome.drafts[0].event
-        assert isinstance(replied, ModelReplied)
-        facts = [await inspect_call(self._services, call) for call in calls_of(replied)]
+        assert isinstance(replied, events.ModelReplied)
+        facts = [await inspect_call(self._services, call) for call in events.calls_of(replied)]
         inspected = self._finish(*facts, by="system").drafts
         return Outcome((outcome.drafts[0], *inspected, *outcome.drafts[1:]), outcome.blobs)
 
@@ -169,9 +168,11 @@ class AskModel(Performer[ModelAsked]):
         usage = counted or self._estimate(parts if reply.stop != "interrupted" else self._all_parts())
         opaque = None
         if reply.opaque:
-            opaque = Opaque(provider=reply.provider or provider_of(self._intent.model), sha256=digest(reply.opaque))
+            opaque = events.Opaque(
+                provider=reply.provider or provider_of(self._intent.model), sha256=digest(reply.opaque)
+            )
             blobs[opaque.sha256] = reply.opaque
-        event = ModelReplied(
+        event = events.ModelReplied(
             parts=durable,
             stop=reply.stop,
             model=model,
@@ -180,7 +181,7 @@ class AskModel(Performer[ModelAsked]):
             opaque=opaque,
             problem=self._problem(reply),
         )
-        notes = (ModelNoted(note=replace_surrogates(note)) for note in (*reply.notes, *doubts))
+        notes = (events.ModelNoted(note=replace_surrogates(note)) for note in (*reply.notes, *doubts))
         return self._finish(event, *notes, blobs=blobs)
 
     def _problem(self, reply: ModelReply) -> str:
@@ -217,7 +218,7 @@ class AskModel(Performer[ModelAsked]):
         partial = self._partial()
         durable, blobs = make_durable(partial)
         usage = self._estimate(self._all_parts()) if partial or self._call_args else None
-        event = ModelFailed(
+        event = events.ModelFailed(
             kind=exc.kind,
             message=PLAIN.text(replace_surrogates(str(exc))),
             retry_after_s=exc.retry_after_s,
@@ -235,7 +236,7 @@ def _impossible(usage: Usage | None) -> tuple[str, ...]:
     return (f"the provider's usage cannot be ({usage.input} in, {usage.output} out), so it was estimated",)
 
 
-class Wait(Performer[WaitStarted]):
+class Wait(Performer[events.WaitStarted]):
     """One wait before a model is asked again."""
 
     async def run(self) -> Outcome:
@@ -244,8 +245,8 @@ class Wait(Performer[WaitStarted]):
         left = min(until - self._services.clock.now(), until - since)  # the clock may have been ahead
         if left > 0:
             await self._services.clock.sleep(left / 1_000_000)
-        return self._finish(WaitEnded())
+        return self._finish(events.WaitEnded())
 
     def report_fault(self, fault: Fault) -> Outcome:
         """End the wait: a clock that breaks is no reason to wait for ever."""
-        return self._finish(WaitEnded())
+        return self._finish(events.WaitEnded())

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from backstay.logic.state.session_state import State
 from backstay.ports import EventStore, Trace
 from backstay.runtime.mask_events import Mask
+from backstay.vocab import events
 from backstay.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import InputDropped, InputTaken, TurnCompleted
-from backstay.vocab.events.limits import BudgetAnswered
 
 Item = Recorded | Delta | Notice
 CAPACITY: Final = 16_384
@@ -209,15 +208,15 @@ async def follow_input(
             continue
         yield item
         match item:
-            case Recorded(event=InputTaken(inputs=inputs)) if input_id in inputs:
+            case Recorded(event=events.InputTaken(inputs=inputs)) if input_id in inputs:
                 turn = item.cause
-            case Recorded(event=InputDropped(inputs=inputs), by="hook") if input_id in inputs:
+            case Recorded(event=events.InputDropped(inputs=inputs), by="hook") if input_id in inputs:
                 turn = item.cause
-            case Recorded(event=InputDropped(inputs=inputs)) if input_id in inputs:
+            case Recorded(event=events.InputDropped(inputs=inputs)) if input_id in inputs:
                 return
-            case Recorded(event=TurnCompleted(turn=ended)) if ended == turn:
+            case Recorded(event=events.TurnCompleted(turn=ended)) if ended == turn:
                 break
-            case Recorded(event=BudgetAnswered(nobody=True)):
+            case Recorded(event=events.BudgetAnswered(nobody=True)):
                 return  # the turn waits for money, and there is no asker
             case _:
                 pass

@@ -30,19 +30,10 @@ from backstay.ports import EventStore
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Bus, Item, Subscription, follow
 from backstay.runtime.inbox import Inbox
+from backstay.vocab import events
 from backstay.vocab.deltas import Delta, Notice, ReasoningDelta, TextDelta
 from backstay.vocab.errors import StoreError, UserError
 from backstay.vocab.event import Draft, Recorded, ToolOutcome
-from backstay.vocab.events import (
-    FaultCaught,
-    Interrupted,
-    ModelAsked,
-    ModelReplied,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-    calls_of,
-)
 from backstay.vocab.messages import ServerBlock, TextRef, ToolCall, text_of
 from backstay.wire.json_text import NAME_OF
 
@@ -161,7 +152,7 @@ class Callbacks:
             self._record(fault.where, fault.kind, f"{fault.trace[-2000:]}\n{_ONCE}")
 
     def _record(self, where: str, kind: str, message: str) -> None:
-        self._inbox.post(Draft(event=FaultCaught(where=where, kind=kind, message=message)))
+        self._inbox.post(Draft(event=events.FaultCaught(where=where, kind=kind, message=message)))
 
     def _payloads(self, item: Item) -> Iterator[tuple[str, object]]:
         """Yield the names that `item` goes by, and the payload for each."""
@@ -174,31 +165,31 @@ class Callbacks:
             case Notice():
                 yield "lifecycle", item
             case Recorded():
-                if not isinstance(item.event, Interrupted):  # that name is taken by the turn that ends of it
+                if not isinstance(item.event, events.Interrupted):  # that name is taken by the turn that ends of it
                     yield NAME_OF[type(item.event)], item
                 yield from self._events(item)
 
     def _events(self, record: Recorded) -> Iterator[tuple[str, object]]:
         match record.event:
-            case ToolStarted(call=call, name=name):
+            case events.ToolStarted(call=call, name=name):
                 yield "tool_start", ToolStart(call=call, tool=name, args=arguments(self._call_named(call).args))
-            case ToolFinished() if self._by_name.get("tool_end"):
+            case events.ToolFinished() if self._by_name.get("tool_end"):
                 yield "tool_end", self._end(record.event)
-            case ModelAsked():
+            case events.ModelAsked():
                 yield "thinking", True
                 yield "context_update", self._context()
-            case ModelReplied(parts=parts):
-                self._calls = {call.id: call for call in calls_of(record.event)}
+            case events.ModelReplied(parts=parts):
+                self._calls = {call.id: call for call in events.calls_of(record.event)}
                 yield "thinking", False
                 yield from (("server_tool", part) for part in parts if isinstance(part, ServerBlock))
                 yield "context_update", self._context()
-            case TurnCompleted(outcome=outcome, turn=turn):
+            case events.TurnCompleted(outcome=outcome, turn=turn):
                 name = {"completed": "complete", "failed": "error"}.get(outcome, "interrupted")
                 yield name, self._state.results.turns.get(turn)
             case _:
                 pass
 
-    def _end(self, event: ToolFinished) -> ToolEnd:
+    def _end(self, event: events.ToolFinished) -> ToolEnd:
         call = self._call_named(event.call)
         args = arguments(call.args)
         text = text_of(event.content)
@@ -230,4 +221,8 @@ class Callbacks:
 
 def _is_ours(item: Item) -> bool:
     """Return whether an item reports a broken callback: to call back with it would break that one again, for ever."""
-    return isinstance(item, Recorded) and isinstance(item.event, FaultCaught) and item.event.where.startswith(_WHERE)
+    return (
+        isinstance(item, Recorded)
+        and isinstance(item.event, events.FaultCaught)
+        and item.event.where.startswith(_WHERE)
+    )

@@ -35,11 +35,10 @@ from backstay.runtime.bus import follow
 from backstay.runtime.fire_hooks import fire_and_wait
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import Outcome, Performer, Services, fetch_text
+from backstay.vocab import events
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import HistoryCleared, ModelNoted, Rewound
-from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.messages import Message, Text, TextRef, text_of
 from backstay.vocab.specs import Usage
 
@@ -49,7 +48,7 @@ FITS: Final = 0.7
 """The share of the window that a question and its answer may take; the rest is for what the estimate misses."""
 
 
-def what_to_shorten(started: CompactionStarted, state: State) -> Plan | None:
+def what_to_shorten(started: events.CompactionStarted, state: State) -> Plan | None:
     """Plan how `started` would shorten the conversation; None when there is nothing that could be shortened."""
     messages = state.transcript.messages
     if started.trigger == "trim":
@@ -65,14 +64,14 @@ def what_to_shorten(started: CompactionStarted, state: State) -> Plan | None:
     )
 
 
-async def request_compaction(runner: Runner, instructions: str = "", *, model: str = "") -> Compacted | None:
+async def request_compaction(runner: Runner, instructions: str = "", *, model: str = "") -> events.Compacted | None:
     """Ask the loop for a compaction, by `model` or by the session's own, and wait for its end. `Session.compact` says what it raises."""
     services, policy = runner.services, runner.policy
     if model:
         await services.resolve_model(model)
     progress = services.state.progress
     own = progress.retries.choose(policy.chain(services.progress.model), progress.at)
-    started = CompactionStarted(
+    started = events.CompactionStarted(
         trigger="manual",
         model=model or own,
         used=progress.context.request_tokens(policy.overhead),
@@ -88,11 +87,11 @@ async def request_compaction(runner: Runner, instructions: str = "", *, model: s
         await runner.deliver(Draft(event=started, by="user"))
         async for item in follow(subscription, services.store, services.session):
             match item:
-                case Recorded(event=Compacted() as done):
+                case Recorded(event=events.Compacted() as done):
                     return done
-                case Recorded(event=CompactionFailed(message=why)):
+                case Recorded(event=events.CompactionFailed(message=why)):
                     raise UserError(f"The conversation stays as it is: {why}")
-                case Recorded(event=Rewound() | HistoryCleared() | CompactionUndone()):
+                case Recorded(event=events.Rewound() | events.HistoryCleared() | events.CompactionUndone()):
                     raise UserError("The conversation became another one while it was being compacted.")
                 case _:
                     pass
@@ -101,7 +100,7 @@ async def request_compaction(runner: Runner, instructions: str = "", *, model: s
     raise runner.ended_with
 
 
-class Compact(Performer[CompactionStarted]):
+class Compact(Performer[events.CompactionStarted]):
     """One compaction."""
 
     def __init__(self, record: Recorded, services: Services) -> None:
@@ -243,8 +242,8 @@ class Compact(Performer[CompactionStarted]):
             usage=self._usage,
             cost=self._cost,
         )
-        notes = (ModelNoted(note=replace_surrogates(note)) for note in self._notes)
+        notes = (events.ModelNoted(note=replace_surrogates(note)) for note in self._notes)
         return self._finish(event, *notes, blobs=blobs)
 
     def _fail(self, message: str) -> Outcome:
-        return self._finish(CompactionFailed(message=PLAIN.text(message), usage=self._usage, cost=self._cost))
+        return self._finish(events.CompactionFailed(message=PLAIN.text(message), usage=self._usage, cost=self._cost))

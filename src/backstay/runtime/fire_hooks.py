@@ -7,7 +7,7 @@ import anyio
 from backstay.hooks.gates import hook_intent
 from backstay.hooks.merge import finish_unanswered
 from backstay.runtime.services import HookWaiter, Services
-from backstay.vocab.events.tools import HookFinished, HookStarted
+from backstay.vocab import events
 
 PATIENCE_S: Final = 5.0
 """How long to wait for handlers beyond their own time: their processes may have to be killed."""
@@ -15,7 +15,7 @@ PATIENCE_S: Final = 5.0
 
 async def fire_and_wait(
     services: Services, event: str, subject: str, *, matcher_value: str = "", args: str = ""
-) -> HookFinished | None:
+) -> events.HookFinished | None:
     """Run the handlers of `event` and return their verdict; None when there are none. The log has it like any other.
 
     Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `finish_unanswered`.
@@ -25,7 +25,7 @@ async def fire_and_wait(
         return None
     waiting = services.hook_waiters.setdefault((event, subject), HookWaiter())
     await services.inbox.deliver(draft)
-    assert isinstance(draft.event, HookStarted)
+    assert isinstance(draft.event, events.HookStarted)
     hooks = services.policy.hooks
     longest = max(hook.timeout for hook in hooks if hook.id in draft.event.handlers)
     with anyio.move_on_after(longest + PATIENCE_S):

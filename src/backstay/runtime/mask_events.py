@@ -13,9 +13,9 @@ from backstay.logic.secrets.redact import Redactor
 from backstay.logic.secrets.rewrite import FILES, Moved, change_blob, rewrite_event
 from backstay.logic.stored_content import digest
 from backstay.runtime.inbox import InboxItem
+from backstay.vocab import events
 from backstay.vocab.deltas import Delta
 from backstay.vocab.event import Draft, Event
-from backstay.vocab.events import Started
 
 _SHOWN: Final = ("text", "name")
 """The fields of a fragment that show something."""
@@ -48,7 +48,7 @@ class Mask:
         """Hide known values in events that do not come through the inbox."""
         return tuple(self._draft(draft, self._replacements) for draft in drafts) if self._hides else tuple(drafts)
 
-    def mask_started(self, started: Started) -> Started:
+    def mask_started(self, started: events.Started) -> events.Started:
         """Hide what is known in the first event. Where the session works, and what it is called by, stays: it is looked for again."""
         if not self._hides or not self._holds(started, {}):
             return started

@@ -12,11 +12,9 @@ from backstay.ports import Confinement, Tool, ToolOutput
 from backstay.runtime.admission import as_stored
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.services import Outcome, Performer, Services, run_offloaded
+from backstay.vocab import events
 from backstay.vocab.deltas import ToolOutputDelta
 from backstay.vocab.event import Draft, Event, Recorded, ToolOutcome
-from backstay.vocab.events import CallInspected, CallProposed, FaultCaught, ToolFinished, ToolStarted
-from backstay.vocab.events.instructions import NotesShown
-from backstay.vocab.events.tools import FileSeen
 from backstay.vocab.messages import InFlightPart, MediaRef, Text, TextRef, ToolCall
 
 NOTES_S = 2.0
@@ -25,7 +23,7 @@ KEPT_OUTPUT = 64 * 1024
 """Characters of streamed output that are kept for a call that is stopped."""
 
 
-class RunTool(Performer[ToolStarted]):
+class RunTool(Performer[events.ToolStarted]):
     """One run of a tool. It is also the `ToolContext` that the tool sees."""
 
     def __init__(self, record: Recorded, services: Services) -> None:
@@ -81,7 +79,7 @@ class RunTool(Performer[ToolStarted]):
 
     def note(self, event: Event) -> None:
         """Write an event with the next commit."""
-        if isinstance(event, FileSeen):
+        if isinstance(event, events.FileSeen):
             self._touched.append(event.path)
         self._services.inbox.note(as_stored(Draft(event=event, cause=self._id)))
 
@@ -157,7 +155,7 @@ class RunTool(Performer[ToolStarted]):
                 return found
         return await tool.run(args, self)
 
-    async def _notes(self) -> tuple[tuple[InFlightPart, ...], tuple[NotesShown, ...]]:
+    async def _notes(self) -> tuple[tuple[InFlightPart, ...], tuple[events.NotesShown, ...]]:
         """Read the notes of the folders that the tool went to. A failure here is not the tool's fault, and a stop does not end it."""
         find, places = self._services.read_folder_notes, tuple(dict.fromkeys(self._touched))
         if find is None or not places:
@@ -166,7 +164,7 @@ class RunTool(Performer[ToolStarted]):
             found = await run_guarded("notes", lambda: find(places, self.call))
             if not isinstance(found, Fault):
                 return ((Text(text=found[0]),) if found[0] else ()), found[1]
-            self.note(FaultCaught(where="notes", kind=found.kind, message=found.trace[-2000:]))
+            self.note(events.FaultCaught(where="notes", kind=found.kind, message=found.trace[-2000:]))
         return (), ()
 
     def _describe_change(self) -> tuple[InFlightPart, ...]:
@@ -191,14 +189,14 @@ class RunTool(Performer[ToolStarted]):
         )
         durable, blobs = make_durable(parts)
         kept = tuple(part for part in durable if isinstance(part, Text | TextRef | MediaRef))
-        return self._finish(ToolFinished(call=self.call, outcome=outcome, content=kept, code=code), blobs=blobs)
+        return self._finish(events.ToolFinished(call=self.call, outcome=outcome, content=kept, code=code), blobs=blobs)
 
 
 MOST_CALLS: Final = 128
 """Calls of one reply that are inspected."""
 
 
-class InspectCall(Performer[CallProposed]):
+class InspectCall(Performer[events.CallProposed]):
     """The inspection of a call whose facts did not come with its reply."""
 
     async def run(self) -> Outcome:
@@ -210,16 +208,16 @@ class InspectCall(Performer[CallProposed]):
     def report_fault(self, fault: Fault) -> Outcome:
         """Return a problem: a call that cannot be inspected cannot run."""
         problem = f"inspection_failed: {fault.kind}: {fault.message}"
-        return self._finish(CallInspected(call=self._intent.call, problem=problem))
+        return self._finish(events.CallInspected(call=self._intent.call, problem=problem))
 
 
-async def inspect_call(services: Services, call: ToolCall) -> CallInspected:
+async def inspect_call(services: Services, call: ToolCall) -> events.CallInspected:
     """Return the facts about `call`: whether its arguments fit, and where its paths lead."""
     if int(call.id.rpartition("-")[2] or 0) >= MOST_CALLS:
         problem = f"too_many_calls: One reply may have {MOST_CALLS} calls. Make the rest in the next one."
-        return CallInspected(call=call.id, problem=problem)
+        return events.CallInspected(call=call.id, problem=problem)
     inspect = partial(services.tools.inspect, call.name, call.args)
     code, message, args = await run_offloaded(inspect, len(call.args))
     if code:
-        return CallInspected(call=call.id, problem=f"{code}: {message}")
-    return CallInspected(call=call.id, facts=await services.in_force.resolve_paths(call.name, args))
+        return events.CallInspected(call=call.id, problem=f"{code}: {message}")
+    return events.CallInspected(call=call.id, facts=await services.in_force.resolve_paths(call.name, args))

@@ -25,27 +25,10 @@ from backstay.runtime.bus import Item, Subscription
 from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
 from backstay.runtime.inbox import InboxItem
 from backstay.runtime.services import Outcome, Perform, Performer, Services, run_offloaded
+from backstay.vocab import events
 from backstay.vocab.deltas import Notice, StoreWaiting
 from backstay.vocab.errors import BackstayError, IllegalTransition, StoreFull, StoreUnavailable, UserError
 from backstay.vocab.event import Draft, Event, Recorded
-from backstay.vocab.events import (
-    ChildFinished,
-    Closed,
-    FaultCaught,
-    Interrupted,
-    ModeChanged,
-    ModelAsked,
-    ModelFailed,
-    ModelReplied,
-    Opened,
-    ResultIgnored,
-    StopDeadlinePassed,
-    ToolFinished,
-    TurnCompleted,
-    calls_of,
-)
-from backstay.vocab.events.instructions import InstructionsRead
-from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.specs import Lease, ModelFacts
 
 STOP_DEADLINE_S: Final = 5.0
@@ -167,7 +150,7 @@ class Runner:
         """Listen to everything from now on, or to what comes after seq `after`, or to one kind of item."""
         return self.bus.subscribe(after=self.services.state.progress.seq if after is None else after, only=only)
 
-    async def events(self, after: int = 0) -> tuple[Recorded, ...]:
+    async def read_events(self, after: int = 0) -> tuple[Recorded, ...]:
         """Read the log after seq `after`."""
         return (await self.services.store.read(self.services.session, after)).records
 
@@ -204,7 +187,7 @@ class Runner:
                 self._end_hook_fired = True
                 await fire_and_wait(self.services, "SessionEnd", SESSION, matcher_value=self.in_force.end_reason)
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
-                await self.services.inbox.deliver(Draft(event=Closed(reason=reason)))
+                await self.services.inbox.deliver(Draft(event=events.Closed(reason=reason)))
         elif self.alive:
             self._close_notices = move(self.life, "close", after=self.services.state.progress.seq)[1]
         with anyio.CancelScope(shield=True):  # what is begun here has its own limits, and is not begun twice
@@ -240,7 +223,7 @@ class Runner:
     async def _with_extension_state(self, items: list[InboxItem], step: Step) -> Step:
         """Settle a step that ends a turn once more, with the state of extensions in it."""
         save_state = self.services.save_extension_state
-        if save_state is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
+        if save_state is None or not any(isinstance(record.event, events.TurnCompleted) for record in step.records):
             return step
         return await self._settle(items, tuple(map(as_stored, await save_state())))
 
@@ -274,14 +257,14 @@ class Runner:
     def _patience(self, items: list[InboxItem]) -> float:
         """Return how long to wait for space: for ever with the result of a tool, not at all for what its sender can send again."""
         drafts = _unrepeatable(items)
-        if any(isinstance(draft.event, ToolFinished | ChildFinished) for draft in drafts):
+        if any(isinstance(draft.event, events.ToolFinished | events.ChildFinished) for draft in drafts):
             return math.inf
         return self._patience_s if drafts else 0.0
 
     def _blobs(self, items: list[InboxItem], step: Step) -> Mapping[str, bytes]:
         blobs = {sha: content for item in items for sha, content in item.blobs.items()}
         if self.policy_blobs and any(
-            isinstance(record.event, ModelAsked | InstructionsRead) for record in step.records
+            isinstance(record.event, events.ModelAsked | events.InstructionsRead) for record in step.records
         ):
             blobs |= self.policy_blobs
         return blobs
@@ -289,7 +272,7 @@ class Runner:
     def _drop_committed(self, step: Step) -> None:
         """Drop drafts and blobs that this step has committed."""
         committed = [record.event for record in step.records]
-        if any(isinstance(event, ModelAsked) for event in committed):
+        if any(isinstance(event, events.ModelAsked) for event in committed):
             self.policy_blobs = {}
         self.piggybacked = tuple(draft for draft in self.piggybacked if draft.event not in committed)
 
@@ -302,21 +285,21 @@ class Runner:
         for record in step.records:
             items.append(record)
             items.extend(self._filter_notices(record, state.follow(record)))
-            if isinstance(record.event, ModeChanged):
+            if isinstance(record.event, events.ModeChanged):
                 self.policy = replace(self.policy, mode_after_turn=None)
             self.in_force.opening = self.opening.after(record.event)
-            if isinstance(record.event, HookFinished):
+            if isinstance(record.event, events.HookFinished):
                 self._settle_hook(record.event.event, record.event.subject, record.event)
-            elif isinstance(record.event, ResultIgnored):
+            elif isinstance(record.event, events.ResultIgnored):
                 for hook in [each for each in hooks_before if each.intent == record.cause]:
                     self._settle_hook(hook.event, hook.subject, None)
         self.wrote = True
-        ends_reply = ModelAsked | ModelReplied | ModelFailed | TurnCompleted
+        ends_reply = events.ModelAsked | events.ModelReplied | events.ModelFailed | events.TurnCompleted
         self.services.deltas.note_commit(text=any(isinstance(record.event, ends_reply) for record in step.records))
         self.services.deltas.trace.position(self.services.session, step.progress.seq, self._lease.token)
         self.bus.publish(items)
 
-    def _settle_hook(self, event: str, subject: str, verdict: HookFinished | None) -> None:
+    def _settle_hook(self, event: str, subject: str, verdict: events.HookFinished | None) -> None:
         waiting = self.services.hook_waiters.get((event, subject))
         if waiting is not None:
             waiting.verdict = verdict
@@ -324,10 +307,10 @@ class Runner:
 
     def _filter_notices(self, record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
         """Leave out `SessionResumeStarted`, which went out when the session was opened, and keep the notices of the end for the end."""
-        if isinstance(record.event, Closed):
+        if isinstance(record.event, events.Closed):
             self._close_notices = notices
             return ()
-        if isinstance(record.event, Opened):
+        if isinstance(record.event, events.Opened):
             return tuple(notice for notice in notices if notice.notice != "SessionResumeStarted")
         return notices
 
@@ -335,7 +318,7 @@ class Runner:
 
     def _perform_intents(self, step: Step, tasks: TaskGroup) -> None:
         for record in step.records:
-            if isinstance(record.event, Interrupted):
+            if isinstance(record.event, events.Interrupted):
                 for _, scope in self._running.values():
                     scope.cancel()
                 tasks.start_soon(self._declare_stopped, record.id)
@@ -357,7 +340,7 @@ class Runner:
             outcome = performer.report_stop()
         elif isinstance(outcome, Fault):
             self.services.inbox.post(
-                Draft(event=FaultCaught(where=where, kind=outcome.kind, message=outcome.trace[-2000:]))
+                Draft(event=events.FaultCaught(where=where, kind=outcome.kind, message=outcome.trace[-2000:]))
             )
             outcome = performer.report_fault(outcome)
         self.services.inbox.post(*outcome.drafts, blobs=outcome.blobs)
@@ -371,7 +354,7 @@ class Runner:
                 if intent in self._running:
                     known = self._running[intent][0].report_stop()
                     self.services.inbox.post(*known.drafts, blobs=known.blobs)
-        self.services.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
+        self.services.inbox.post(Draft(event=events.StopDeadlinePassed(), cause=interrupt))
 
 
 async def _run_checked(performer: Performer[Event]) -> Outcome:
@@ -383,7 +366,10 @@ async def _run_checked(performer: Performer[Event]) -> Outcome:
 def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
     """Count the characters of the arguments of the calls that a step may judge."""
     proposed = (
-        call.args for draft in drafts if isinstance(draft.event, ModelReplied) for call in calls_of(draft.event)
+        call.args
+        for draft in drafts
+        if isinstance(draft.event, events.ModelReplied)
+        for call in events.calls_of(draft.event)
     )
     return sum(map(len, (*proposed, *(call.args for call in progress.calls))))
 

@@ -19,35 +19,34 @@ from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import DeltaStream
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
+from backstay.vocab import events
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import StoreError
 from backstay.vocab.event import By, Draft, Event, Grant, Recorded
-from backstay.vocab.events import ChildFinished, ChildStarted
-from backstay.vocab.events.instructions import NotesShown
-from backstay.vocab.events.limits import ChildPaused
-from backstay.vocab.events.tools import CallFacts, HookFinished, HookStarted
 from backstay.vocab.messages import DurablePart, Text, TextRef
 from backstay.vocab.specs import Mode, Owner, Taint, ToolSpec, Usage
 
 ReportSpending = Callable[[Usage, int, tuple[Taint, ...]], None]
 """Takes the usage, the cost and the taint of a child session when it is closed, however it ended."""
 
-OpenChild = Callable[[ChildStarted, ReportSpending, "Services"], Awaitable[ChildFinished | ChildPaused]]
+OpenChild = Callable[
+    [events.ChildStarted, ReportSpending, "Services"], Awaitable[events.ChildFinished | events.ChildPaused]
+]
 """Runs a child session, from where its own log stands, to its end or until it has spent its share."""
 
 ResolveModel = Callable[[str], Awaitable[Model]]
 """Returns a model by its name in the log; raises `UserError` when there is none."""
 
-ResolvePaths = Callable[[str, Mapping[str, object]], Awaitable[CallFacts | None]]
+ResolvePaths = Callable[[str, Mapping[str, object]], Awaitable[events.CallFacts | None]]
 """Returns where the paths of a call lead, by the tool's name and its arguments; None when it names no path."""
 
-ReadFolderNotes = Callable[[Sequence[str], str], Awaitable[tuple[str, tuple[NotesShown, ...]]]]
+ReadFolderNotes = Callable[[Sequence[str], str], Awaitable[tuple[str, tuple[events.NotesShown, ...]]]]
 """Returns the notes of folders that a call went to, by its paths and its id: those that the model has not, and the events that say so."""
 
 StoreGrants = Callable[[Sequence[str], Grant], Awaitable[str]]
 """Stores granted rules for later sessions; returns why when it cannot."""
 
-DispatchHooks = Callable[[HookStarted, "Services"], Awaitable[HookFinished]]
+DispatchHooks = Callable[[events.HookStarted, "Services"], Awaitable[events.HookFinished]]
 """Runs the handlers of a hook event and merges their answers."""
 
 
@@ -85,7 +84,7 @@ class HookWaiter(Struct):
     """A performer that waits for the handlers of a hook event."""
 
     done: anyio.Event = field(default_factory=anyio.Event)
-    verdict: HookFinished | None = None
+    verdict: events.HookFinished | None = None
     """What they answered. The state may have forgotten it by the time that the waiter runs: a turn ended in the same step."""
 
 

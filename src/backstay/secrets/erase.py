@@ -20,9 +20,9 @@ from backstay.ports import ChangedPast, Clock, EventStore, Rewritable
 from backstay.secrets.scan import Cited, SecretScan, content_of, kinds_of
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import change_trace
+from backstay.vocab import events
 from backstay.vocab.errors import Bug, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import SecretsErased
 from backstay.vocab.specs import Lease, SessionMeta
 
 
@@ -154,7 +154,7 @@ async def _fact(
     state = await fold_log(session, [new.get(record.seq, record) for record in records])
     if state.progress.seq != records[-1].seq:
         raise Bug(f"The log of session {session!r} does not fold to its end. Please report it.")
-    event = SecretsErased(
+    event = events.SecretsErased(
         count=erased.count, kinds=erased.kinds, blobs=erased.blobs, contents=erased.contents, reason=reason
     )
     draft = Draft(event=as_stored_event(event), by="user")

@@ -15,9 +15,9 @@ from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import EventStore, Rewritable
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import trace_texts
+from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing
 from backstay.vocab.event import Recorded
-from backstay.vocab.events.files import RestoreStarted, TreeKept
 from backstay.vocab.messages import MediaRef
 from backstay.vocab.specs import SessionMeta
 from backstay.wire.json_text import NAME_OF
@@ -72,7 +72,7 @@ def note_citations(cited: dict[str, Cited], records: Iterable[Recorded]) -> None
         media = _media(event) if not isinstance(event, FILES) else frozenset[str]()
         for sha in find_cited_blobs(event):
             about = cited.setdefault(sha, Cited(record.seq))
-            if isinstance(event, TreeKept | RestoreStarted):
+            if isinstance(event, events.TreeKept | events.RestoreStarted):
                 about.roles.add("listing")
             elif isinstance(event, FILES):
                 about.roles.add("file")

@@ -24,10 +24,9 @@ from backstay.session.open import Prepared
 from backstay.session.options import Options
 from backstay.session.session import Session
 from backstay.system.folders import data_dir
+from backstay.vocab import events
 from backstay.vocab.errors import IllegalTransition, StoreFull, StoreUnavailable, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import FaultCaught, SlotWritten, TurnCompleted
-from backstay.vocab.events.limits import Compacted
 
 LIMIT_S: Final = 10.0
 """How long one extension may take to start, and to stop."""
@@ -92,7 +91,7 @@ class StartedExtensions(Struct, frozen=True, kw_only=True):
     """What is wrong with those that were given and are not active."""
     absent: tuple[str, ...] = ()
     """For the report of a resume: those whose state is in the log and that are missing, and those of `notes`."""
-    faults: tuple[FaultCaught, ...] = ()
+    faults: tuple[events.FaultCaught, ...] = ()
     """To be written down: what was raised."""
 
 
@@ -111,7 +110,7 @@ class Extensions:
     def __init__(self, *, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
         self._active: list[_ValidExtension] = []
-        self._faults: list[FaultCaught] = []
+        self._faults: list[events.FaultCaught] = []
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -119,7 +118,7 @@ class Extensions:
         return tuple(each.name for each in self._active)
 
     async def start(
-        self, extensions: Sequence[object], slots: Mapping[str, SlotWritten], context: ExtensionContext
+        self, extensions: Sequence[object], slots: Mapping[str, events.SlotWritten], context: ExtensionContext
     ) -> StartedExtensions:
         """Check, restore and activate each in turn, those that others need first. Raises nothing but cancellation.
 
@@ -143,7 +142,7 @@ class Extensions:
         faults, self._faults = tuple(self._faults), []
         return StartedExtensions(active=self.active, notes=tuple(notes), absent=(*missing, *notes), faults=faults)
 
-    async def drafts(self, slots: Mapping[str, SlotWritten]) -> tuple[Draft, ...]:
+    async def drafts(self, slots: Mapping[str, events.SlotWritten]) -> tuple[Draft, ...]:
         """Return, for the next commit, the state that differs from `slots`, which the log has, and the faults since the last call.
 
         An extension whose state cannot be had keeps the slot that it has.
@@ -185,7 +184,7 @@ class Extensions:
             notes.append(f"only the first {MOST} of {len(extensions)} extensions are used")
         return list(found.values())
 
-    async def _begin(self, held: _ValidExtension, written: SlotWritten | None, context: ExtensionContext) -> str:
+    async def _begin(self, held: _ValidExtension, written: events.SlotWritten | None, context: ExtensionContext) -> str:
         """Restore and activate one; say what went wrong."""
         name, extension = held.name, held.extension
 
@@ -226,11 +225,11 @@ class Extensions:
             return answer
         late = answer.kind == answer.message == "TimeoutError"
         words = f"it took longer than {self._limit_s:g} s" if late else answer.message
-        self._faults.append(FaultCaught(where=label, kind=answer.kind, message=words))
+        self._faults.append(events.FaultCaught(where=label, kind=answer.kind, message=words))
         return f"the extension {name!r} failed and is stopped ({doing}): {words}"
 
-    async def _slot(self, held: _ValidExtension) -> SlotWritten | None:
-        async def ask() -> SlotWritten | None:
+    async def _slot(self, held: _ValidExtension) -> events.SlotWritten | None:
+        async def ask() -> events.SlotWritten | None:
             content: object = held.extension.state()
             if content is None:
                 return None
@@ -239,11 +238,11 @@ class Extensions:
             if len(content) > LARGEST_SLOT:
                 raise UserError(f"its state has {len(content):,} characters; at most {LARGEST_SLOT:,} are kept")
             content.encode()
-            return SlotWritten(owner=_OWNER + held.name, version=held.version, content=content)
+            return events.SlotWritten(owner=_OWNER + held.name, version=held.version, content=content)
 
         answer = await run_guarded(f"the extension {held.name!r}, state", ask)
         if isinstance(answer, Fault):
-            self._faults.append(FaultCaught(where=answer.where, kind=answer.kind, message=answer.message))
+            self._faults.append(events.FaultCaught(where=answer.where, kind=answer.kind, message=answer.message))
             return None
         return answer
 
@@ -378,9 +377,13 @@ class ExtensionHost:
         subscription = session.subscribe(only=Recorded)
         try:
             async for item in subscription:
-                if isinstance(item, Recorded) and isinstance(item.event, TurnCompleted):
+                if isinstance(item, Recorded) and isinstance(item.event, events.TurnCompleted):
                     await snapshots.rest()
-                elif isinstance(item, Recorded) and isinstance(item.event, Compacted) and session.project is not None:
+                elif (
+                    isinstance(item, Recorded)
+                    and isinstance(item.event, events.Compacted)
+                    and session.project is not None
+                ):
                     await session.project.rebuild()
         except IllegalTransition:  # it was closed between two looks
             return

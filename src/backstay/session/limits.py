@@ -18,8 +18,8 @@ from backstay.providers.registry import full_name
 from backstay.runtime.ask_approval import BUDGET
 from backstay.runtime.services import ResolveModel
 from backstay.session.options import Options, ResolvedOptions
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
-from backstay.vocab.events.limits import BudgetSet
 from backstay.vocab.specs import ModelFacts, ToolSpec
 
 
@@ -58,7 +58,7 @@ async def model_facts(options: ResolvedOptions, model: str, state: State, find: 
     return facts
 
 
-def budget_change(options: ResolvedOptions, state: State) -> BudgetSet | None:
+def budget_change(options: ResolvedOptions, state: State) -> events.BudgetSet | None:
     """Return the budget that the options ask for; None when it is the one that the session has."""
     budget = state.progress.budget
     if options.budget_microcents is None and options.on_exceed is None:
@@ -67,7 +67,7 @@ def budget_change(options: ResolvedOptions, state: State) -> BudgetSet | None:
         options.budget_microcents is None and not options.lineage.parent
     )  # a child has what its parent says, or no limit
     limit = budget.limit if keeps else options.budget_microcents
-    wanted = BudgetSet(limit=limit, on_exceed=options.on_exceed or budget.on_exceed)
+    wanted = events.BudgetSet(limit=limit, on_exceed=options.on_exceed or budget.on_exceed)
     return None if (wanted.limit, wanted.on_exceed) == (budget.limit, budget.on_exceed) else wanted
 
 

@@ -33,11 +33,9 @@ from backstay.stores.owners import this_process
 from backstay.system.folders import git_ref, project_root
 from backstay.tools.shell.processes import stop_call, stop_calls, stop_group
 from backstay.version import VERSION
+from backstay.vocab import events
 from backstay.vocab.errors import NoSession, SeqConflict, StoreError, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import ModeChanged, ModelChanged, Opened, Renamed, SlotWritten, Started
-from backstay.vocab.events.limits import ChildSpent
-from backstay.vocab.events.tools import ScopeChanged
 from backstay.vocab.ids import check_session_id, event_id
 from backstay.vocab.specs import FsScope, Lease, Mode, Owner, SessionContext
 
@@ -104,7 +102,7 @@ async def _start(
     context, root = await anyio.to_thread.run_sync(_new_context, options)
     model = _model_name(options, Path(context.working_dir))
     await find(model)
-    started = Started(
+    started = events.Started(
         session=session,
         context=context,
         store=store.identity,
@@ -159,7 +157,7 @@ async def _resume(
         if loaded.trouble is not None:
             refuse_writing(session, loaded.trouble)
         first = (await store.read(session, 0, 1)).records[0].event
-        variables = first.context.variables if isinstance(first, Started) else {}
+        variables = first.context.variables if isinstance(first, events.Started) else {}
         return await _take_over(options, store, loaded, lease, find, variables)
     except BaseException:
         await _release(store, lease)
@@ -196,17 +194,17 @@ async def _take_over(
         absent=absent,
         drifted=drifted,
     )
-    opened = Opened(on_crash=options.on_crash, version=VERSION)
+    opened = events.Opened(on_crash=options.on_crash, version=VERSION)
     opening = [Draft(event=opened), *await _child_spending(state, store)]
     if model != state.progress.model:
-        opening.append(Draft(event=ModelChanged(model=model), by="user"))
+        opening.append(Draft(event=events.ModelChanged(model=model), by="user"))
     ended, finishing = (
         _mode_that_follows(options, state),
         state.progress.turn is not None and options.on_crash == "continue",
     )
     opening += _mode_change(options, state, ended, finishing=finishing)
     if options.name and options.name != state.meta.name:
-        opening.append(Draft(event=Renamed(name=options.name), by="user"))
+        opening.append(Draft(event=events.Renamed(name=options.name), by="user"))
     opening += _scope_change(options, state, ended)
     if (budget := budget_change(options, state)) is not None:
         opening.append(Draft(event=budget, by="user"))
@@ -244,7 +242,7 @@ def _mode_change(options: ResolvedOptions, state: State, ended: Mode | None, *, 
     mode = None if ended and finishing else ended or options.permission_mode
     if mode is None or mode == state.progress.mode:
         return ()
-    return (Draft(event=ModeChanged(mode=mode), by="system" if ended else "user"),)
+    return (Draft(event=events.ModeChanged(mode=mode), by="system" if ended else "user"),)
 
 
 def _mode_that_follows(options: ResolvedOptions, state: State) -> Mode | None:
@@ -261,7 +259,7 @@ def _scope_change(options: ResolvedOptions, state: State, ended: Mode | None) ->
     )
     if scope == progress.scope and (named is None or not progress.scope_implied):
         return ()
-    return (Draft(event=ScopeChanged(scope=scope, implied=named is None), by="user" if named else "system"),)
+    return (Draft(event=events.ScopeChanged(scope=scope, implied=named is None), by="user" if named else "system"),)
 
 
 def scope_of_mode(mode: Mode | None) -> FsScope:
@@ -300,11 +298,11 @@ async def _child_spending(state: State, store: EventStore) -> list[Draft]:
         except NoSession:
             continue  # it was not begun
         spent = found.progress.budget.spent + found.progress.budget.reserved
-        drafts.append(Draft(event=ChildSpent(child=child, spent=found.usage.total, cost=spent), by="child"))
+        drafts.append(Draft(event=events.ChildSpent(child=child, spent=found.usage.total, cost=spent), by="child"))
     return drafts
 
 
-async def _attach_machine(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> tuple[str, ...]:
+async def _attach_machine(machine: Machine | None, slots: Mapping[str, events.SlotWritten]) -> tuple[str, ...]:
     """Hand a machine its slot. The conversation goes on even when the machine refuses it."""
     if machine is None:
         return ()

@@ -13,21 +13,18 @@ from backstay.runtime.compact import Compact
 from backstay.runtime.run_tool import InspectCall, RunTool
 from backstay.runtime.services import Perform
 from backstay.session.subagents import RunChild
+from backstay.vocab import events
 from backstay.vocab.event import Event
-from backstay.vocab.events import CallProposed, ChildStarted, ModelAsked, PermissionAsked, ToolStarted
-from backstay.vocab.events.files import RestoreStarted
-from backstay.vocab.events.limits import BudgetAsked, CompactionStarted, WaitStarted
-from backstay.vocab.events.tools import HookStarted
 
 PERFORMERS: Final[dict[type[Event], Perform]] = {
-    ModelAsked: AskModel,
-    CallProposed: InspectCall,
-    PermissionAsked: AskApproval,
-    ToolStarted: RunTool,
-    ChildStarted: RunChild,
-    WaitStarted: Wait,
-    CompactionStarted: Compact,
-    BudgetAsked: AskBudget,
-    HookStarted: RunHook,
-    RestoreStarted: RestoreFiles,
+    events.ModelAsked: AskModel,
+    events.CallProposed: InspectCall,
+    events.PermissionAsked: AskApproval,
+    events.ToolStarted: RunTool,
+    events.ChildStarted: RunChild,
+    events.WaitStarted: Wait,
+    events.CompactionStarted: Compact,
+    events.BudgetAsked: AskBudget,
+    events.HookStarted: RunHook,
+    events.RestoreStarted: RestoreFiles,
 }

@@ -33,6 +33,7 @@ from backstay.runtime.services import fetch_text
 from backstay.session.project.context import ProjectContext
 from backstay.session.skill_runs import SubagentPlans, fork_skill
 from backstay.session.view import SessionView
+from backstay.vocab import events
 from backstay.vocab.errors import (
     IllegalTransition,
     InputConflict,
@@ -44,22 +45,6 @@ from backstay.vocab.errors import (
     UserError,
 )
 from backstay.vocab.event import By, Delivery, Draft, OnExceed
-from backstay.vocab.events import (
-    FaultCaught,
-    GrantsCleared,
-    HistoryCleared,
-    InputDropped,
-    InputReceived,
-    Interrupted,
-    MessageInjected,
-    ModeChanged,
-    ModelChanged,
-    Renamed,
-    Rewound,
-    SlotWritten,
-)
-from backstay.vocab.events.files import CheckpointsPurged
-from backstay.vocab.events.limits import BudgetSet, Compacted, CompactionUndone
 from backstay.vocab.messages import InFlightPart, InputPart, MediaLink, MediaRef, Text, TextRef
 from backstay.vocab.specs import MODES, Mode
 
@@ -229,13 +214,13 @@ class Session(SessionView):
 
     async def abort(self, reason: str = "", *, by: By = "user") -> None:
         """Stop the running turn and drop what is queued; nothing happens when the session is idle. `by` says who wants it."""
-        stopped = Draft(event=Interrupted(reason=reason), by=by)
-        dropped = Draft(event=InputDropped(inputs=(EVERYTHING,)), by=by)
+        stopped = Draft(event=events.Interrupted(reason=reason), by=by)
+        dropped = Draft(event=events.InputDropped(inputs=(EVERYTHING,)), by=by)
         await self._deliver(stopped, dropped, wakes=self._services.state.progress.busy)
 
     async def drop_queued(self) -> None:
         """Take back what is queued; the running turn goes on."""
-        await self._deliver(Draft(event=InputDropped(inputs=(EVERYTHING,)), by="user"), wakes=False)
+        await self._deliver(Draft(event=events.InputDropped(inputs=(EVERYTHING,)), by="user"), wakes=False)
 
     async def finish(self) -> TurnResult | None:
         """Finish what was open when the session was opened, a turn or a skill, and what was queued. Return the last turn, if any."""
@@ -319,7 +304,7 @@ class Session(SessionView):
 
     async def rename(self, name: str) -> None:
         """Give the session a name."""
-        await self._deliver(Draft(event=Renamed(name=name), by="user"), wakes=False)
+        await self._deliver(Draft(event=events.Renamed(name=name), by="user"), wakes=False)
 
     async def set_permission_mode(self, mode: Mode) -> None:
         """Judge calls in another mode from now on, those that have not begun too."""
@@ -327,7 +312,7 @@ class Session(SessionView):
             raise UserError(f"{mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
         if why := self._runner.policy.why_not(mode):
             raise UserError(f"The mode stays {self.permission_mode!r}: {why}.")
-        await self._deliver(Draft(event=ModeChanged(mode=mode), by="user"), wakes=False)
+        await self._deliver(Draft(event=events.ModeChanged(mode=mode), by="user"), wakes=False)
 
     async def set_model(self, model: str) -> None:
         """Let another model answer from now on."""
@@ -338,7 +323,7 @@ class Session(SessionView):
         if verdict is not None and verdict.blocked:
             raise UserError(f"A hook refused the model {model!r}: {verdict.reason or 'it gave no reason'}")
         self._runner.add_model_facts(model, found.facts)
-        await self._deliver(Draft(event=ModelChanged(model=model), by="user"), wakes=False)
+        await self._deliver(Draft(event=events.ModelChanged(model=model), by="user"), wakes=False)
         fire(self._services, "PostModelSwitch", model)
 
     async def set_budget(self, microcents: int | None, on_exceed: OnExceed | None = None) -> None:
@@ -348,18 +333,20 @@ class Session(SessionView):
         policy = self._runner.policy
         if microcents is not None and not policy.allow_unpriced:
             check_priced({name: policy.facts_of(name) for name in policy.chain(self.model)})
-        event = BudgetSet(limit=microcents, on_exceed=on_exceed or self._services.state.progress.budget.on_exceed)
+        event = events.BudgetSet(
+            limit=microcents, on_exceed=on_exceed or self._services.state.progress.budget.on_exceed
+        )
         limit = self._services.state.progress.budget.limit
         raised = microcents is None or (limit is not None and microcents > limit)
         await self._deliver(Draft(event=event, by="user"), wakes=self.is_paused and raised)
 
     async def clear_approvals(self) -> None:
         """Ask again for what was allowed for the session."""
-        await self._deliver(Draft(event=GrantsCleared(), by="user"), wakes=False)
+        await self._deliver(Draft(event=events.GrantsCleared(), by="user"), wakes=False)
 
     async def write_slot(self, owner: str, version: str, content: str) -> None:
         """Put an extension's state away."""
-        await self._deliver(Draft(event=SlotWritten(owner=owner, version=version, content=content)), wakes=False)
+        await self._deliver(Draft(event=events.SlotWritten(owner=owner, version=version, content=content)), wakes=False)
 
     def hold(self) -> None:
         """Begin no turn any more: what is queued waits for the next opening."""
@@ -372,7 +359,9 @@ class Session(SessionView):
         if role not in ("system", "user", "assistant"):
             raise UserError(f"A message of role {role!r} cannot be injected. Use 'system', 'user' or 'assistant'.")
         part, blobs = to_stored_text(content)
-        await self._deliver(Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs, wakes=False)
+        await self._deliver(
+            Draft(event=events.MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs, wakes=False
+        )
 
     async def add_entry(self, kind: str, content: dict[str, object]) -> None:
         """Add an entry to the full history; no model sees it."""
@@ -392,9 +381,9 @@ class Session(SessionView):
 
     async def clear_history(self) -> None:
         """Start the conversation over, the context's token count included. The log keeps what was."""
-        await self._deliver(Draft(event=HistoryCleared(), by="user"), wakes=False)
+        await self._deliver(Draft(event=events.HistoryCleared(), by="user"), wakes=False)
 
-    async def compact(self, instructions: str = "", *, model: str = "") -> Compacted | None:
+    async def compact(self, instructions: str = "", *, model: str = "") -> events.Compacted | None:
         """Make the conversation shorter now, by `model` or by the session's own. Return what came of it.
 
         None, and nothing is written, when there is nothing that could be shortened. Raise `UserError` when nothing was gained, or when
@@ -413,7 +402,7 @@ class Session(SessionView):
         if not newest:
             raise UserError(f"The conversation of session {self.id!r} is not compacted.")
         there = transcript.without(newest).messages
-        undone = CompactionUndone(compaction=newest, guess=sum(map(estimate, there)), messages=len(there))
+        undone = events.CompactionUndone(compaction=newest, guess=sum(map(estimate, there)), messages=len(there))
         await self._deliver(Draft(event=undone, by="user"), wakes=False)
 
     async def rewind(
@@ -432,7 +421,7 @@ class Session(SessionView):
                 f"There is no turn {before or to!r} to rewind to in session {self.id!r}; `turns` lists them."
             )
         there = transcript.at(node).messages
-        event = Rewound(
+        event = events.Rewound(
             to=node,
             turns=transcript.turns_up_to(node) if node else 0,
             tokens=sum(map(estimate, there)),
@@ -467,7 +456,7 @@ class Session(SessionView):
 
     async def purge_checkpoints(self) -> None:
         """Give up what was kept of files so far: they cannot be put back to any point before this."""
-        await self._deliver(Draft(event=CheckpointsPurged(), by="user"), wakes=False)
+        await self._deliver(Draft(event=events.CheckpointsPurged(), by="user"), wakes=False)
         if self._services.files is not None:
             self._services.files.forget()
 
@@ -516,7 +505,7 @@ class Session(SessionView):
                 with anyio.move_on_after(drain_s):
                     await self.until_idle()
                 if (self.is_running and not self.is_paused) or self.is_compacting or self.is_running_skill:
-                    self._services.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
+                    self._services.inbox.post(Draft(event=events.Interrupted(reason=reason), by="user"))
                 await self.until_idle()
         while self._closers:
             await self._run_closer(self._closers.pop())
@@ -529,7 +518,7 @@ class Session(SessionView):
 
         fault = await run_guarded("what was to be done at the end", in_time)
         if isinstance(fault, Fault) and self._runner.wrote:
-            caught = FaultCaught(where=fault.where, kind=fault.kind, message=fault.trace[-2000:])
+            caught = events.FaultCaught(where=fault.where, kind=fault.kind, message=fault.trace[-2000:])
             self._services.inbox.post(Draft(event=caught))
 
     # --- how ----------------------------------------------------------------------------------------------------------------------------
@@ -546,7 +535,7 @@ class Session(SessionView):
 
     def _make_input(
         self, prompt: Prompt, delivery: Delivery, input_id: str | None, display: str, raw: str
-    ) -> tuple[InputReceived, dict[str, bytes]]:
+    ) -> tuple[events.InputReceived, dict[str, bytes]]:
         parts, blobs = self._input(prompt)
         name = replace_surrogates(input_id or self._next_input())
         if name == EVERYTHING:
@@ -558,9 +547,9 @@ class Session(SessionView):
                 f"The raw text has {len(raw)} characters, and {LONG} may be. Leave it out: hooks see the prompt."
             )
         shown = display if len(display) <= SHOWN else f"{display[:SHOWN]}…"
-        return InputReceived(input=name, parts=parts, delivery=delivery, display=shown, raw=raw), blobs
+        return events.InputReceived(input=name, parts=parts, delivery=delivery, display=shown, raw=raw), blobs
 
-    async def _queue_input(self, event: InputReceived, blobs: dict[str, bytes], *, replaces: bool) -> None:
+    async def _queue_input(self, event: events.InputReceived, blobs: dict[str, bytes], *, replaces: bool) -> None:
         if self._ending and not self._runner.closed:
             raise IllegalTransition(f"Session {self.id!r} is being shut down and takes no more prompts.")
         drafts = [Draft(event=event, by="user")]
@@ -568,7 +557,7 @@ class Session(SessionView):
         if tail == event.input:  # it is sent again: it does not take its own place
             tail = ""
         if tail:
-            drafts.insert(0, Draft(event=InputDropped(inputs=(tail,)), by="user"))
+            drafts.insert(0, Draft(event=events.InputDropped(inputs=(tail,)), by="user"))
         begins = 0 if self.is_running else 1  # one of them does not wait at all
         waiting = len(self.pending_inputs) + self._arriving - begins
         if not tail and waiting >= self.queue_limit:

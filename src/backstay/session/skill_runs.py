@@ -12,9 +12,9 @@ from backstay.logic.state.session_state import State
 from backstay.logic.stored_content import to_stored_text
 from backstay.runtime.bus import follow
 from backstay.runtime.runner import Runner
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import ChildFinished, ChildStarted, Interrupted, SkillRun
 from backstay.vocab.ids import child_session_id
 from backstay.vocab.messages import Text, TextRef
 from backstay.vocab.rules import Rule
@@ -61,7 +61,7 @@ class SubagentPlans(Struct):
     count: int = 0
     """The skills that a person ran since the session was opened."""
 
-    async def of(self, started: ChildStarted, prompt: str, said: str | None = None) -> SubagentPlan:
+    async def of(self, started: events.ChildStarted, prompt: str, said: str | None = None) -> SubagentPlan:
         """Return how the child of `started` is to be opened with `prompt`; `said` is what it was told before a crash.
 
         Raise `UserError` when the skill of a call cannot be had.
@@ -101,13 +101,13 @@ async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", text:
         call = f"{runner.nonce}-skill-{plans.count}"
         child = child_session_id(services.session, call)
         prompt, blobs = to_stored_text(plan.prompt)
-        started = ChildStarted(
+        started = events.ChildStarted(
             call=call,
             child=child,
             prompt=prompt.text if isinstance(prompt, Text) else prompt.head,
             whole=prompt if isinstance(prompt, TextRef) else None,
             budget=services.state.progress.budget.of_child(child),
-            skill=SkillRun(
+            skill=events.SkillRun(
                 name=skill.name, display=display[:SHOWN], model=plan.model, allowed=plan.allowed, denied=plan.denied
             ),
         )
@@ -131,7 +131,7 @@ async def finish_skill(runner: Runner) -> None:
         subscription.close()
 
 
-async def _run(runner: Runner, started: ChildStarted, blobs: dict[str, bytes]) -> ChildFinished:
+async def _run(runner: Runner, started: events.ChildStarted, blobs: dict[str, bytes]) -> events.ChildFinished:
     """Have a skill run, and return how it ended. Cancelling this stops the skill."""
     assert started.skill is not None
     entry = skill_entry(started.skill.name, started.skill.display, mode="fork", by="user", status="started")
@@ -139,11 +139,15 @@ async def _run(runner: Runner, started: ChildStarted, blobs: dict[str, bytes]) -
     try:
         await runner.deliver(Draft(event=entry, by="user"), Draft(event=started, by="user"), blobs=blobs)
         async for item in follow(subscription, runner.services.store, runner.services.session):
-            if isinstance(item, Recorded) and isinstance(item.event, ChildFinished) and item.event.call == started.call:
+            if (
+                isinstance(item, Recorded)
+                and isinstance(item.event, events.ChildFinished)
+                and item.event.call == started.call
+            ):
                 return item.event
     except anyio.get_cancelled_exc_class():
         runner.services.inbox.post(
-            Draft(event=Interrupted(reason="the caller stopped waiting for the skill"), by="user")
+            Draft(event=events.Interrupted(reason="the caller stopped waiting for the skill"), by="user")
         )
         raise
     finally:

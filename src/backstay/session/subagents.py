@@ -22,10 +22,9 @@ from backstay.session.options import Lineage, Options, ResolvedOptions
 from backstay.session.session import Session
 from backstay.session.skill_runs import SubagentPlan, SubagentPlans
 from backstay.session.toolbox import Toolbox
+from backstay.vocab import events
 from backstay.vocab.errors import Bug, NoSession, TurnError, TurnPaused
 from backstay.vocab.event import Recorded, TurnOutcome
-from backstay.vocab.events import ChildFinished, ChildStarted, InputReceived, ToolFinished
-from backstay.vocab.events.limits import BudgetSet, ChildPaused
 from backstay.vocab.messages import Text, TextRef
 from backstay.vocab.specs import FsScope, Taint, ToolSpec, Usage
 
@@ -79,7 +78,7 @@ _LOST: Final = (
 )
 
 
-class RunChild(Performer[ChildStarted]):
+class RunChild(Performer[events.ChildStarted]):
     """One child session. Its id is derived from the call, so that a resume finds its log."""
 
     by = "child"
@@ -112,11 +111,11 @@ class RunChild(Performer[ChildStarted]):
     def _note_spending(self, spent: Usage, cost: int, taint: tuple[Taint, ...]) -> None:
         self._spent, self._cost, self._taint = spent, cost, taint
 
-    def _end(self, outcome: TurnOutcome, text: str) -> ChildFinished:
+    def _end(self, outcome: TurnOutcome, text: str) -> events.ChildFinished:
         call, child = self._intent.call, self._intent.child
         skill = self._intent.skill.name if self._intent.skill is not None else ""
         spent, cost, taint = self._spent, self._cost, self._taint
-        return ChildFinished(
+        return events.ChildFinished(
             call=call, child=child, outcome=outcome, text=text, spent=spent, cost=cost, taint=taint, skill=skill
         )
 
@@ -131,18 +130,20 @@ class RunChild(Performer[ChildStarted]):
         except NoSession:
             return True
 
-    def _close(self, event: ChildFinished | ChildPaused | ToolFinished) -> Outcome:
-        if isinstance(event, ChildPaused) and self._intent.skill is not None:
+    def _close(self, event: events.ChildFinished | events.ChildPaused | events.ToolFinished) -> Outcome:
+        if isinstance(event, events.ChildPaused) and self._intent.skill is not None:
             self._note_spending(event.spent or Usage(), event.cost or 0, self._taint)
             event = self._end("failed", f"It has spent its share; session {event.child} waits.")
         return self._finish(event)
 
-    def _unknown_outcome(self) -> ChildFinished | ToolFinished:
+    def _unknown_outcome(self) -> events.ChildFinished | events.ToolFinished:
         """Report that the outcome of a child whose log is gone is unknown."""
         text = f"Outcome unknown: the child session {self._intent.child} {_LOST}"
         if self._intent.skill is not None:
             return self._end("failed", text)
-        return ToolFinished(call=self._intent.call, outcome="unknown", code="restart", content=(Text(text=text),))
+        return events.ToolFinished(
+            call=self._intent.call, outcome="unknown", code="restart", content=(Text(text=text),)
+        )
 
 
 Open = Callable[[Options], AbstractAsyncContextManager[Session]]
@@ -185,8 +186,8 @@ def child_opener(options: ResolvedOptions, store: EventStore, plans: SubagentPla
     """Return what opens child sessions in the same store, with the parent's model, mode, tools and person, and no children of their own."""
 
     async def open_child(
-        started: ChildStarted, report: ReportSpending, services: Services
-    ) -> ChildFinished | ChildPaused:
+        started: events.ChildStarted, report: ReportSpending, services: Services
+    ) -> events.ChildFinished | events.ChildPaused:
         prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
         fork = await plans.of(started, prompt, await _earlier_prompt(store, started))
         inherited = replace(
@@ -245,19 +246,19 @@ def _model(fork: SubagentPlan, options: ResolvedOptions, services: Services) -> 
     return resolve_model(fork.model, services.progress.model)
 
 
-async def _earlier_prompt(store: EventStore, started: ChildStarted) -> str | None:
+async def _earlier_prompt(store: EventStore, started: events.ChildStarted) -> str | None:
     """Return what the child was told before a crash: nothing is rendered or run a second time for it."""
     if not await sessions.exists(store, started.child):
         return None
     for record in (await store.read(started.child)).records:
-        if isinstance(record.event, InputReceived) and record.event.input == started.call:
+        if isinstance(record.event, events.InputReceived) and record.event.input == started.call:
             return await fetch_text(tuple(p for p in record.event.parts if isinstance(p, Text | TextRef)), store.blob)
     return None
 
 
-def _share(started: ChildStarted, options: ResolvedOptions) -> dict[str, Any]:
+def _share(started: events.ChildStarted, options: ResolvedOptions) -> dict[str, Any]:
     """Return the options with a child's budget. A child does not ask for more: it waits, and its parent asks."""
-    share = msgspec.convert(started.budget, BudgetSet) if started.budget else BudgetSet(limit=None)
+    share = msgspec.convert(started.budget, events.BudgetSet) if started.budget else events.BudgetSet(limit=None)
     return {
         "budget_microcents": share.limit,
         "on_exceed": share.on_exceed,
@@ -267,8 +268,8 @@ def _share(started: ChildStarted, options: ResolvedOptions) -> dict[str, Any]:
 
 
 async def _run_child(
-    started: ChildStarted, options: Options, opened: list[Session], open_with: Open
-) -> ChildFinished | ChildPaused:
+    started: events.ChildStarted, options: Options, opened: list[Session], open_with: Open
+) -> events.ChildFinished | events.ChildPaused:
     async with open_with(options) as child:
         opened.append(child)
         text, outcome = "", "completed"
@@ -276,10 +277,12 @@ async def _run_child(
             text = await child.run(started.prompt, input_id=started.call)
         except TurnPaused:
             share = options.budget_microcents or 0
-            return ChildPaused(call=started.call, child=started.child, share=share, spent=child.usage, cost=child.cost)
+            return events.ChildPaused(
+                call=started.call, child=started.child, share=share, spent=child.usage, cost=child.cost
+            )
         except TurnError as exc:
             text, outcome = exc.text or str(exc), "failed"
-        return ChildFinished(
+        return events.ChildFinished(
             call=started.call,
             child=started.child,
             outcome="completed" if outcome == "completed" else "failed",
@@ -296,7 +299,7 @@ def _short(text: str, child: str) -> str:
     return text if len(text) <= LONG else f"{text[:LONG]}\n(cut here; session {child} has the rest)"
 
 
-async def _model_of(wanted: str | Model, started: ChildStarted, services: Services) -> str | Model:
+async def _model_of(wanted: str | Model, started: events.ChildStarted, services: Services) -> str | Model:
     """Return the model of a child session: its parent's. In a recorded session the child is answered from its own log."""
     name = wanted if isinstance(wanted, str) else wanted.name
     model = await services.resolve_model(name) if name.startswith(PREFIX) else wanted

@@ -26,9 +26,9 @@ from backstay.tools.shell.background import BackgroundShells
 from backstay.tools.todo import write_todos
 from backstay.tools.web.fetch import make_web_fetch
 from backstay.tools.web.search import find_engine, make_web_search
+from backstay.vocab import events
 from backstay.vocab.env_keys import BUILT_IN, Keys
 from backstay.vocab.event import Draft
-from backstay.vocab.events.tools import OutputKept
 from backstay.vocab.rules import Rule
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class StoredOutputs(Struct, frozen=True):
         """Put an output away and return the name that the model knows it by."""
         sha256 = digest(content)
         name = sha256[:16]
-        event = OutputKept(output=name, sha256=sha256, size=len(content))
+        event = events.OutputKept(output=name, sha256=sha256, size=len(content))
         await self.inbox.deliver(Draft(event=event), blobs={sha256: content})
         return name
 

@@ -19,12 +19,10 @@ from backstay.ports import EventStore
 from backstay.runtime.bus import Item, Subscription, follow
 from backstay.runtime.runner import Runner
 from backstay.session.project.context import ProjectContext
+from backstay.vocab import events
 from backstay.vocab.deltas import Lagged, LifecycleState
 from backstay.vocab.errors import BlobMissing
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import SlotWritten
-from backstay.vocab.events.instructions import MemoryNoted
-from backstay.vocab.events.tools import Todo
 from backstay.vocab.messages import SessionMessage, text_of
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode, ModelFacts, Taint, Usage
@@ -238,12 +236,12 @@ class SessionView:
         return tuple(spec.name for spec in self._services.tools.specs())
 
     @property
-    def todos(self) -> tuple[Todo, ...]:
+    def todos(self) -> tuple[events.Todo, ...]:
         """What is to be done."""
         return self._services.state.transcript.todos
 
     @property
-    def memory_events(self) -> tuple[MemoryNoted, ...]:
+    def memory_events(self) -> tuple[events.MemoryNoted, ...]:
         """What became of memories in this session, oldest first; a rewind takes none of it back."""
         return tuple(self._services.state.transcript.memory)
 
@@ -253,11 +251,11 @@ class SessionView:
         return list_used_memories(self.memory_events)
 
     @property
-    def slots(self) -> Mapping[str, SlotWritten]:
+    def slots(self) -> Mapping[str, events.SlotWritten]:
         """The newest slot of each owner."""
         return self._services.state.slots
 
-    def slot(self, owner: str) -> SlotWritten | None:
+    def slot(self, owner: str) -> events.SlotWritten | None:
         """Return the state that an extension put away."""
         return self._services.state.slots.get(owner)
 
@@ -305,7 +303,7 @@ class SessionView:
 
     async def events(self, after: int = 0) -> tuple[Recorded, ...]:
         """Return the log after seq `after`."""
-        return await self._runner.events(after)
+        return await self._runner.read_events(after)
 
     async def follow(self, after: int | None = None) -> AsyncIterator[Item]:
         """Yield everything from now on, or after seq `after`, until the session ends. A slow listener gets what it missed from the log."""

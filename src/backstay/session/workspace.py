@@ -26,8 +26,8 @@ from backstay.session.options import ResolvedOptions
 from backstay.system.files import read_regular
 from backstay.system.folders import project_root
 from backstay.system.machine import SYSTEM
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
-from backstay.vocab.events.tools import CallFacts
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import FsScope
 
@@ -75,7 +75,7 @@ def imports_from(roots: Sequence[str], environment: Mapping[str, str], cwd: str)
 def path_resolver(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePaths:
     """Return what resolves the paths of calls beside the event loop."""
 
-    async def look_at(name: str, args: Mapping[str, object]) -> CallFacts | None:
+    async def look_at(name: str, args: Mapping[str, object]) -> events.CallFacts | None:
         tool: Tool | None = tools.get(name)
         if tool is None:
             return None
@@ -131,13 +131,13 @@ async def check_sandbox(options: ResolvedOptions, recorded: FsScope) -> str:
     return f"Programs are not confined here: {report.why} `backstay doctor` says more."
 
 
-def _facts(call: Call, call_site: CallSite, rules: Sequence[Rule]) -> CallFacts | None:
+def _facts(call: Call, call_site: CallSite, rules: Sequence[Rule]) -> events.CallFacts | None:
     paths, globs = paths_to_resolve(call, call_site, rules)
     return _resolve(paths, globs) if paths or globs else None
 
 
-def _resolve(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
-    return CallFacts(links=follow_links(paths), globs=match(globs))
+def _resolve(paths: Sequence[str], globs: Sequence[str]) -> events.CallFacts:
+    return events.CallFacts(links=follow_links(paths), globs=match(globs))
 
 
 def _root(cwd: Path, scope: FsScope, home: Path) -> Path:

@@ -13,23 +13,8 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import inspect
 
+from backstay.vocab import events
 from backstay.vocab.event import By, Event, Recorded
-from backstay.vocab.events import (
-    EVENTS,
-    CallInspected,
-    CallJudged,
-    InputReceived,
-    InputTaken,
-    Interrupted,
-    ModelAsked,
-    ModelReplied,
-    Opened,
-    Started,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-    TurnStarted,
-)
 from backstay.vocab.ids import call_id, check_session_id, event_id
 from backstay.vocab.messages import Text, ToolCall
 from backstay.vocab.specs import SessionContext, Usage
@@ -54,7 +39,7 @@ def example(cls: type[_S]) -> _S:
 
 def example_events() -> tuple[Event, ...]:
     """Make one of every event."""
-    return tuple(example(cls) for cls in EVENTS)
+    return tuple(example(cls) for cls in events.EVENTS)
 
 
 def recorded(
@@ -76,7 +61,7 @@ def log(*events: Event, after: int = 0) -> tuple[Recorded, ...]:
     return tuple(recorded(event, seq) for seq, event in enumerate(events, after + 1))
 
 
-def started(session: str = "s1", **fields: object) -> Started:
+def started(session: str = "s1", **fields: object) -> events.Started:
     """Return the first event of a session in `/work` on a scripted model."""
     known: dict[str, object] = {
         "session": check_session_id(session),
@@ -84,7 +69,7 @@ def started(session: str = "s1", **fields: object) -> Started:
         "store": "store-1",
         "model": "scripted:test",
     }
-    return Started(**{**known, **fields})  # type: ignore[arg-type]  # msgspec checks nothing here; the caller names fields
+    return events.Started(**{**known, **fields})  # type: ignore[arg-type]  # msgspec checks nothing here; the caller names fields
 
 
 def conversation(*exchanges: tuple[str, str], session: str = "s1", tool: str = "") -> tuple[Recorded, ...]:
@@ -98,18 +83,20 @@ def conversation(*exchanges: tuple[str, str], session: str = "s1", tool: str = "
 def cut_conversation(session: str = "s1") -> tuple[Recorded, ...]:
     """Return the log of a process that died while a tool was running, was opened again, and was interrupted by its person."""
     whole = conversation(("Delete the old files.", "Done."), session=session, tool="Bash")
-    died = next(index for index, record in enumerate(whole) if isinstance(record.event, ToolStarted)) + 1
+    died = next(index for index, record in enumerate(whole) if isinstance(record.event, events.ToolStarted)) + 1
     running = whole[died - 1].event
-    assert isinstance(running, ToolStarted)
-    turn = next(record.id for record in whole if isinstance(record.event, TurnStarted))
+    assert isinstance(running, events.ToolStarted)
+    turn = next(record.id for record in whole if isinstance(record.event, events.TurnStarted))
     return (
         *whole[:died],
-        recorded(Opened(version="0.1.0"), died + 1),
+        recorded(events.Opened(version="0.1.0"), died + 1),
         recorded(
-            ToolFinished(call=running.call, outcome="unknown", code="restart"), died + 2, cause=whole[died - 1].id
+            events.ToolFinished(call=running.call, outcome="unknown", code="restart"),
+            died + 2,
+            cause=whole[died - 1].id,
         ),
-        recorded(Interrupted(reason="enough"), died + 3, by="user"),
-        recorded(TurnCompleted(turn=turn, outcome="interrupted"), died + 4),
+        recorded(events.Interrupted(reason="enough"), died + 3, by="user"),
+        recorded(events.TurnCompleted(turn=turn, outcome="interrupted"), died + 4),
     )
 
 
@@ -143,29 +130,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _turn(after: int, number: int, prompt: str, answer: str, tool: str) -> Iterator[Recorded]:
     key, turn = f"in-{number}", event_id("t0", after + 2)
-    yield recorded(InputReceived(input=key, parts=(Text(text=prompt),)), after + 1, by="user")
-    yield recorded(TurnStarted(number=number), after + 2)
-    yield recorded(InputTaken(inputs=(key,)), after + 3, cause=turn)
+    yield recorded(events.InputReceived(input=key, parts=(Text(text=prompt),)), after + 1, by="user")
+    yield recorded(events.TurnStarted(number=number), after + 2)
+    yield recorded(events.InputTaken(inputs=(key,)), after + 3, cause=turn)
     seq = after + 4
     if tool:
         yield from _round_with_call(seq, turn, tool, number)
         seq += 6
-    yield recorded(ModelAsked(turn=turn, round=2 if tool else 1, model="scripted:test"), seq)
-    said = ModelReplied(parts=(Text(text=answer),), model="scripted:test", usage=Usage(input=20, output=5))
+    yield recorded(events.ModelAsked(turn=turn, round=2 if tool else 1, model="scripted:test"), seq)
+    said = events.ModelReplied(parts=(Text(text=answer),), model="scripted:test", usage=Usage(input=20, output=5))
     yield recorded(said, seq + 1, by="model", cause=event_id("t0", seq))
-    yield recorded(TurnCompleted(turn=turn, outcome="completed", stop_reason="end"), seq + 2)
+    yield recorded(events.TurnCompleted(turn=turn, outcome="completed", stop_reason="end"), seq + 2)
 
 
 def _round_with_call(seq: int, turn: str, tool: str, number: int) -> Iterator[Recorded]:
     call = call_id(event_id("t0", seq + 1), 0)
     args = json.dumps({"file_path": f"{number}.txt"})
     wanted = ToolCall(id=call, name=tool, args=args, provider_id=f"toolu_{number}")
-    yield recorded(ModelAsked(turn=turn, round=1, model="scripted:test"), seq)
-    yield recorded(ModelReplied(parts=(wanted,), stop="tool_calls"), seq + 1, by="model", cause=event_id("t0", seq))
-    yield recorded(CallInspected(call=call), seq + 2)
-    yield recorded(CallJudged(call=call, decision="allow", reason="mode"), seq + 3, by="rule")
-    yield recorded(ToolStarted(call=call, name=tool, effect="once", key=call), seq + 4)
-    done = ToolFinished(call=call, outcome="ok", content=(Text(text="one line"),))
+    yield recorded(events.ModelAsked(turn=turn, round=1, model="scripted:test"), seq)
+    yield recorded(
+        events.ModelReplied(parts=(wanted,), stop="tool_calls"), seq + 1, by="model", cause=event_id("t0", seq)
+    )
+    yield recorded(events.CallInspected(call=call), seq + 2)
+    yield recorded(events.CallJudged(call=call, decision="allow", reason="mode"), seq + 3, by="rule")
+    yield recorded(events.ToolStarted(call=call, name=tool, effect="once", key=call), seq + 4)
+    done = events.ToolFinished(call=call, outcome="ok", content=(Text(text="one line"),))
     yield recorded(done, seq + 5, cause=event_id("t0", seq + 4))
 
 

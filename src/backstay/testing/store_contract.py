@@ -23,6 +23,7 @@ from backstay.logic.state.outline import project
 from backstay.logic.stored_content import digest
 from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SessionQuery
 from backstay.testing.builders import START, conversation, example_events, log, recorded, started
+from backstay.vocab import events
 from backstay.vocab.errors import (
     BackstayError,
     BadId,
@@ -36,7 +37,6 @@ from backstay.vocab.errors import (
     UserError,
 )
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import InputReceived, Renamed
 from backstay.vocab.messages import Text, TextRef
 from backstay.vocab.specs import Lease, Owner, SessionMeta
 
@@ -79,7 +79,7 @@ def owner(name: str = "one") -> Owner:
 
 def say(text: str, seq: int, at: int = 0) -> Recorded:
     """Return an input with a text."""
-    return recorded(InputReceived(input=f"i{seq}", parts=(Text(text=text),)), seq, at=at or START + seq)
+    return recorded(events.InputReceived(input=f"i{seq}", parts=(Text(text=text),)), seq, at=at or START + seq)
 
 
 def opening(session: str, *texts: str, at: int = START, **fields: object) -> tuple[Recorded, ...]:
@@ -176,7 +176,7 @@ class StoreContract(StoreRefusals):
         async with self.open_one(tmp_path) as store:
             lease = await self.write_session(store, "s1", opening("s1"))
             with pytest.raises(BackstayError):
-                await store.append(lease, 1, (say("good", 2), recorded(Renamed(name="half a pair: \ud800"), 3)))
+                await store.append(lease, 1, (say("good", 2), recorded(events.Renamed(name="half a pair: \ud800"), 3)))
             with pytest.raises(UserError):
                 await store.append(lease, 1, (say("good", 2),), {SHA: b"something else"})
             assert (await store.read("s1")).records == opening("s1")
@@ -382,7 +382,7 @@ class StoreContract(StoreRefusals):
                     await store.blob(name)
 
     async def test_a_deletion_forgets_one_session_and_only_its_own_blobs(self, tmp_path: Path) -> None:
-        shared = InputReceived(input="i", parts=(TextRef(sha256=SHA, chars=3, tokens=1),))
+        shared = events.InputReceived(input="i", parts=(TextRef(sha256=SHA, chars=3, tokens=1),))
         mine = b"only here" * 200_000
         async with self.open_one(tmp_path) as store:
             first = await store.lease("s1", owner())
@@ -426,11 +426,11 @@ class StoreContract(StoreRefusals):
     async def test_a_sound_session_verifies_clean_and_needs_no_repair(self, tmp_path: Path) -> None:
         async with self.open_one(tmp_path) as store:
             lease = await store.lease("s1", owner())
-            cited = InputReceived(input="i", parts=(TextRef(sha256=SHA, chars=3, tokens=1),))
+            cited = events.InputReceived(input="i", parts=(TextRef(sha256=SHA, chars=3, tokens=1),))
             await store.append(lease, 0, (*opening("s1", "x"), recorded(cited, 3)), {SHA: BLOB})
             assert await store.verify("s1") == ()
             assert "s1" in await store.repair("s1")
-            lost = InputReceived(input="j", parts=(TextRef(sha256="0" * 64, chars=3, tokens=1),))
+            lost = events.InputReceived(input="j", parts=(TextRef(sha256="0" * 64, chars=3, tokens=1),))
             await store.append(lease, 3, (recorded(lost, 4),))
             assert len(await store.verify("s1")) == 1
 

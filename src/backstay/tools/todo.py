@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from backstay.ports import ToolContext, ToolOutput
 from backstay.tools.define import tool
-from backstay.vocab.events.tools import Todo, TodosWritten
+from backstay.vocab import events
 
 MOST: Final = 200
 """Things that a list may have."""
@@ -35,8 +35,10 @@ class TodoArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 @tool(arguments=TodoArguments, name="TodoWrite", effect="idempotent", touches="notes")
 async def write_todos(context: ToolContext, given: TodoArguments) -> ToolOutput:
     """Replace the list of things to do. Keep it for work of several steps: one thing in progress at a time, done as soon as it is done."""
-    todos = tuple(Todo(content=each.content, status=each.status, active_form=each.active_form) for each in given.todos)
-    await context.emit(TodosWritten(todos=todos))
+    todos = tuple(
+        events.Todo(content=each.content, status=each.status, active_form=each.active_form) for each in given.todos
+    )
+    await context.emit(events.TodosWritten(todos=todos))
     counts = Counter(each.status for each in todos)
     text = ", ".join(
         f"{counts[status]} {status.replace('_', ' ')}" for status in ("completed", "in_progress", "pending")

@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 import msgspec
 
+from backstay.vocab import events
 from backstay.vocab.errors import Bug, LogDamaged, NeedsUpgrade, SeqConflict
 from backstay.vocab.event import By, Event, Recorded
-from backstay.vocab.events import VERSIONS
 from backstay.vocab.specs import Trouble
 from backstay.wire.json_text import EVENT_NAMED, NAME_OF
 from backstay.wire.upcast import Raw, upcast
@@ -30,7 +30,7 @@ class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _encoder: Final = msgspec.json.Encoder()
 _line_decoder: Final = msgspec.json.Decoder(_Line)
-_current: Final = {name: (VERSIONS[cls], msgspec.json.Decoder(cls)) for name, cls in EVENT_NAMED.items()}
+_current: Final = {name: (events.VERSIONS[cls], msgspec.json.Decoder(cls)) for name, cls in EVENT_NAMED.items()}
 
 
 def encode(record: Recorded) -> bytes:
@@ -39,7 +39,7 @@ def encode(record: Recorded) -> bytes:
     body = msgspec.Raw(_encoder.encode(event))
     kind = type(event)
     return _encoder.encode(
-        _Line(record.seq, record.id, record.at, record.by, NAME_OF[kind], VERSIONS[kind], body, record.cause)
+        _Line(record.seq, record.id, record.at, record.by, NAME_OF[kind], events.VERSIONS[kind], body, record.cause)
     )
 
 

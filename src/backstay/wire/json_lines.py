@@ -19,9 +19,9 @@ from typing import Final
 import msgspec
 
 from backstay.logic.stored_content import digest
+from backstay.vocab import events
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade, UserError
 from backstay.vocab.event import By, Recorded
-from backstay.vocab.events import VERSIONS
 from backstay.wire.codec import decode_body
 from backstay.wire.stream import PREFIX, line, micros
 
@@ -88,7 +88,7 @@ def blob_line(sha256: str, content: bytes | None) -> bytes:
 
 def event_line(session: str, record: Recorded) -> bytes:
     """Return the line of an event, and its line end."""
-    version = VERSIONS[type(record.event)]
+    version = events.VERSIONS[type(record.event)]
     shape = b',"v":%d}' % version if version != 1 else b"}"
     return _seal(line(session, record)[:-1] + shape)
 

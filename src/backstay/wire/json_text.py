@@ -8,9 +8,9 @@ import msgspec
 
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.logic.secrets.secret_names import change_names
+from backstay.vocab import events
 from backstay.vocab.deltas import DELTAS
 from backstay.vocab.event import Event
-from backstay.vocab.events import EVENTS
 
 
 def snake(name: str) -> str:
@@ -18,8 +18,8 @@ def snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
-NAME_OF: Final[dict[type, str]] = {cls: snake(cls.__name__) for cls in (*EVENTS, *DELTAS)}
-EVENT_NAMED: Final[dict[str, type[Event]]] = {NAME_OF[cls]: cls for cls in EVENTS}
+NAME_OF: Final[dict[type, str]] = {cls: snake(cls.__name__) for cls in (*events.EVENTS, *DELTAS)}
+EVENT_NAMED: Final[dict[str, type[Event]]] = {NAME_OF[cls]: cls for cls in events.EVENTS}
 
 _BREAKS: Final = re.compile(rb"\xe2\x80[\xa8\xa9]|\xc2\x85")
 """U+2028, U+2029 and U+0085 in UTF-8."""

@@ -22,27 +22,11 @@ from backstay.logic.state.conversation import VisibleTranscript
 from backstay.logic.state.transcript import Transcript
 from backstay.stores.trace.trace import LOST as LINES_LOST
 from backstay.stores.trace.trace import TraceLine, TraceSlice
+from backstay.vocab import events
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import (
-    ChildFinished,
-    Closed,
-    FaultCaught,
-    InputTaken,
-    ModelAsked,
-    ModelFailed,
-    ModelReplied,
-    Opened,
-    Started,
-    StoreChanged,
-    ToolFinished,
-    TurnCompleted,
-    TurnStarted,
-    calls_of,
-)
-from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted
 from backstay.vocab.messages import ServerBlock, SessionMessage, ToolResult, iso
 
-LANDMARKS: Final = (Started, Opened, Closed, StoreChanged)
+LANDMARKS: Final = (events.Started, events.Opened, events.Closed, events.StoreChanged)
 """Events that explain why something is not in a trace."""
 LOST_CALL: Final = "process_ended"
 """The code of an `error` line for a model call that died with its process."""
@@ -87,7 +71,7 @@ class _LineMaker:
         self._run = ""
         self._before = ""
         """The turn before the current one."""
-        self._first_ask: ModelAsked | None = None
+        self._first_ask: events.ModelAsked | None = None
         self._first_of: dict[str, tuple[str, bool]] = {}
         """The first model of each turn, and whether it may search the web."""
         self._losses = Losses(self._look_ahead(), source.trace)
@@ -100,7 +84,7 @@ class _LineMaker:
             event = record.event
             if isinstance(event, LANDMARKS):
                 landmarks.append(record)
-            elif isinstance(event, ModelAsked):
+            elif isinstance(event, events.ModelAsked):
                 self._first_ask = self._first_ask or event
                 if event.turn not in self._first_of:
                     self._first_of[event.turn] = (intern(event.model), bool(event.parameters.get("web_search")))
@@ -129,33 +113,33 @@ class _LineMaker:
     def _event(self, record: Recorded) -> NamedFields:
         event = record.event
         match event:
-            case Started():
+            case events.Started():
                 self._batches.parent = event.parent
                 yield "session_init", self._init(event.model) | {"cwd": event.context.working_dir, "mode": event.mode}
-            case Opened():
+            case events.Opened():
                 yield from self._give_up_calls()
                 yield "session_init", self._init("") | {"resumed": True, "onCrash": event.on_crash}
-            case TurnStarted():
+            case events.TurnStarted():
                 kept = {self._before, self._calls.turn}
                 self._calls.forget(kept)
                 self._batches.forget(kept)
                 self._before, self._calls.turn = self._calls.turn, record.id
-            case ModelAsked():
+            case events.ModelAsked():
                 yield "provider_request", self._request(record, event)
-            case ModelReplied():
+            case events.ModelReplied():
                 yield from self._fold_reply(record, event)
-            case ModelFailed():
+            case events.ModelFailed():
                 self._calls.open.pop(record.cause, None)
                 failed = {"code": event.kind, "message": event.message, "retryAfterSeconds": event.retry_after_s}
                 yield "error", self._calls.about(record.cause) | failed
-            case CompactionStarted():
+            case events.CompactionStarted():
                 turn = self._calls.turn or record.id
                 self._calls.begin(record.id, Ask(turn=turn, round=0, seq=record.seq, requested=False))
-            case Compacted() | CompactionFailed():
+            case events.Compacted() | events.CompactionFailed():
                 yield from self._fold_compaction(record, event)
-            case Closed():
+            case events.Closed():
                 yield "session_shutdown", {"reason": event.reason}
-            case FaultCaught():
+            case events.FaultCaught():
                 yield "error", {"code": event.kind, "message": event.message, "where": event.where}
             case _:
                 pass
@@ -166,13 +150,13 @@ class _LineMaker:
         event = record.event
         before = len(self._transcript.messages)
         self._transcript.apply(record)
-        if isinstance(event, InputTaken) and self._run != self._calls.turn:
+        if isinstance(event, events.InputTaken) and self._run != self._calls.turn:
             self._run = self._calls.turn
             yield "pre_run", self._pre_run(before)
-        if isinstance(event, ToolFinished) or (isinstance(event, ChildFinished) and not event.skill):
+        if isinstance(event, events.ToolFinished) or (isinstance(event, events.ChildFinished) and not event.skill):
             yield from self._batches.finish(event, self._messages)
         yield from self._mutations()
-        if isinstance(event, TurnCompleted):
+        if isinstance(event, events.TurnCompleted):
             yield from self._end_turn(event)
 
     def _mutations(self) -> NamedFields:
@@ -221,7 +205,7 @@ class _LineMaker:
             "history": self._messages.history(messages[:before]),
         }
 
-    def _request(self, record: Recorded, asked: ModelAsked) -> Fields:
+    def _request(self, record: Recorded, asked: events.ModelAsked) -> Fields:
         self._calls.begin(record.id, Ask(turn=asked.turn, round=asked.round, seq=record.seq))
         return {
             **self._calls.about(record.id),
@@ -233,14 +217,14 @@ class _LineMaker:
             "options": asked.parameters,
         }
 
-    def _fold_reply(self, record: Recorded, reply: ModelReplied) -> NamedFields:
+    def _fold_reply(self, record: Recorded, reply: events.ModelReplied) -> NamedFields:
         about = self._calls.about(record.cause)
         self._calls.open.pop(record.cause, None)
         ask = self._calls.asks.get(record.cause)
         due = ask is not None and not ask.payloads and reply.stop != "interrupted"
         if ask is not None and due and (why := self._losses.why(ask)):
             yield "error", about | {"code": LOST, "message": why}
-        calls = calls_of(reply)
+        calls = events.calls_of(reply)
         yield (
             "provider_response_normalized",
             {
@@ -258,11 +242,11 @@ class _LineMaker:
                 yield "server_tool", about | {"tool": part.name, "query": part.content, "kind": part.kind}
         yield from self._batches.start(record.id, calls, about)
 
-    def _fold_compaction(self, record: Recorded, event: Compacted | CompactionFailed) -> NamedFields:
+    def _fold_compaction(self, record: Recorded, event: events.Compacted | events.CompactionFailed) -> NamedFields:
         self._calls.open.pop(record.cause, None)
         ask = self._calls.asks.get(record.cause)
         about = self._calls.about(record.cause)
-        if isinstance(event, CompactionFailed):
+        if isinstance(event, events.CompactionFailed):
             yield "error", about | {"code": "compaction_failed", "message": event.message}
             return
         summary = self._messages.text((event.summary,)) if event.summary else ""
@@ -281,7 +265,7 @@ class _LineMaker:
             },
         )
 
-    def _end_turn(self, event: TurnCompleted) -> NamedFields:
+    def _end_turn(self, event: events.TurnCompleted) -> NamedFields:
         about: Fields = {"executionId": event.turn, "conversationId": self._source.session}
         if event.outcome in ("failed", "abandoned"):
             ended = {"code": event.code or event.outcome, "message": event.message, "outcome": event.outcome}
@@ -345,7 +329,7 @@ def _common(one: Sequence[SessionMessage], other: Sequence[SessionMessage]) -> i
     return at
 
 
-def _as_message(record: Recorded, reply: ModelReplied, session: str) -> SessionMessage:
+def _as_message(record: Recorded, reply: events.ModelReplied, session: str) -> SessionMessage:
     state = "interrupted" if reply.stop == "interrupted" else "complete"
     return msgspec.convert(
         {"id": record.id, "session": session, "number": record.seq, "role": "assistant", "content": reply.parts}
@@ -482,10 +466,10 @@ class Losses:
         self._lost = trace is not None and trace.lost > 0
         self._cut_before = lines[0].after if trace is not None and trace.cut and lines else 0
         self._traced = sorted(line.after for line in lines)
-        self._ends = [record for record in records if isinstance(record.event, Opened | Closed)]
+        self._ends = [record for record in records if isinstance(record.event, events.Opened | events.Closed)]
         self._last = records[-1].seq if records else 0
-        self._elsewhere = max((r.seq for r in records if isinstance(r.event, StoreChanged)), default=0)
-        if records and isinstance(records[0].event, Started) and records[0].event.origin and self._traced:
+        self._elsewhere = max((r.seq for r in records if isinstance(r.event, events.StoreChanged)), default=0)
+        if records and isinstance(records[0].event, events.Started) and records[0].event.origin and self._traced:
             self._elsewhere = max(self._elsewhere, self._traced[0])
 
     def why(self, ask: Ask) -> str:
@@ -499,7 +483,7 @@ class Losses:
         if self._lost:
             return "Lines of the trace are lost."
         end = next((record for record in self._ends if record.seq > ask.seq), None)
-        if end is None or isinstance(end.event, Opened):
+        if end is None or isinstance(end.event, events.Opened):
             last = end.seq - 1 if end is not None else self._last
             if bisect_right(self._traced, last) == bisect_right(self._traced, ask.seq):
                 return "The end of the trace is lost: the process ended before it was written."

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from backstay.logic.secrets.redact import Redactor
-from backstay.vocab.events import ChildFinished, ToolFinished
+from backstay.vocab import events
 from backstay.vocab.messages import MediaRef, SessionMessage, Text, TextRef, ToolCall, ToolResult, iso
 
 Fields = dict[str, object]
@@ -125,16 +125,21 @@ class Batches:
             self._calls[call.id] = one
             yield "tool_execution_request", one.about | {"parameters": _parameters(call.args)}
 
-    def finish(self, event: ToolFinished | ChildFinished, messages: Messages) -> Iterator[tuple[str, Fields]]:
+    def finish(
+        self, event: events.ToolFinished | events.ChildFinished, messages: Messages
+    ) -> Iterator[tuple[str, Fields]]:
         """Yield the line of the result of a call."""
-        child = isinstance(event, ChildFinished)
+        child = isinstance(event, events.ChildFinished)
         ok = event.outcome in ("ok", "completed")
-        text = event.text if isinstance(event, ChildFinished) else messages.text(event.content)
+        text = event.text if isinstance(event, events.ChildFinished) else messages.text(event.content)
         fields: Fields = {"success": ok, "denied": event.outcome == "denied", "outcome": event.outcome, "result": text}
         if not ok:
-            fields["error"] = {"code": "" if isinstance(event, ChildFinished) else event.code, "message": text[:2000]}
+            fields["error"] = {
+                "code": "" if isinstance(event, events.ChildFinished) else event.code,
+                "message": text[:2000],
+            }
         if child:
-            fields["childSessionId"] = event.child if isinstance(event, ChildFinished) else ""
+            fields["childSessionId"] = event.child if isinstance(event, events.ChildFinished) else ""
         yield "tool_execution_result", self.about(event.call) | fields
 
     def forget(self, kept: Collection[str]) -> None:

@@ -14,9 +14,8 @@ from backstay.permissions import Call, fingerprint, judge_call, rules_digest
 from backstay.permissions.suggested_rules import is_exact_text
 from backstay.permissions.tool_kinds import usual_name
 from backstay.permissions.verdict import Verdict
+from backstay.vocab import events
 from backstay.vocab.event import Draft, ToolOutcome
-from backstay.vocab.events import CallJudged, CallProposed, ChildStarted, PermissionAsked, ToolFinished, ToolStarted
-from backstay.vocab.events.limits import BudgetAsked
 from backstay.vocab.ids import child_session_id
 from backstay.vocab.messages import Text
 from backstay.vocab.rules import Rule
@@ -26,7 +25,7 @@ from backstay.vocab.specs import ToolSpec
 def judge_open_call(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
     """Judge a call that was inspected, and return the verdict as an event."""
     verdict = _judge(p, call, spec, policy)
-    event = CallJudged(
+    event = events.CallJudged(
         call=call.id,
         decision=verdict.decision,
         reason=verdict.reason,
@@ -83,8 +82,8 @@ def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
         parallel = spec is not None and spec.effect == "pure" and spec.concurrent
         if found := _due(p, call, spec, policy, may_ask=may_ask, may_start=may_start and (parallel or not running)):
             drafts += found
-            judging = judging or isinstance(found[-1].event, CallJudged)
-            running += isinstance(found[-1].event, ToolStarted | ChildStarted)
+            judging = judging or isinstance(found[-1].event, events.CallJudged)
+            running += isinstance(found[-1].event, events.ToolStarted | events.ChildStarted)
         may_ask = may_ask and not judging and call.phase in ("allowed", "running")
         may_start = may_start and parallel and running < policy.parallel
     return drafts
@@ -128,7 +127,7 @@ def _due(
         case "new" if _hooks_running(p, call):
             return ()  # hooks may change the arguments, which are inspected next
         case "new":
-            return (Draft(event=CallProposed(call=call.id), cause=call.id),)
+            return (Draft(event=events.CallProposed(call=call.id), cause=call.id),)
         case "inspected" if (
             spec is not None and not call.problem and spec.touches == "person" and _answers_itself(call)
         ):
@@ -143,7 +142,7 @@ def _due(
             if pending is None and (refusal := _repeat_refusal(p, call, policy)):
                 return (refusal,)
             shown = call.args if call.changed else ""
-            asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
+            asked = Draft(event=events.PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
             return (asked,) if pending is None else pending
         case "refused":
             return _refuse(call, policy)
@@ -174,7 +173,7 @@ def _repeat_refusal(p: Progress, call: OpenCall, policy: Policy) -> Draft | None
     verdict = p.hooks.find_verdict("PermissionRequest", subject_of(call))
     if verdict is None or verdict.decision != "deny":
         return None
-    event = CallJudged(
+    event = events.CallJudged(
         call=call.id,
         decision="deny",
         reason="hook",
@@ -190,9 +189,11 @@ def _start(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
     if spec.child or (call.name == "Skill" and args.get("skill") in policy.forks):
         child = child_session_id(p.session, call.id)
         prompt = str(args.get("prompt", ""))
-        started = ChildStarted(call=call.id, child=child, prompt=prompt, budget=p.budget.of_child(child))
+        started = events.ChildStarted(call=call.id, child=child, prompt=prompt, budget=p.budget.of_child(child))
         return Draft(event=started, by="model", cause=call.id)
-    event = ToolStarted(call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost)
+    event = events.ToolStarted(
+        call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost
+    )
     return Draft(event=event, by="model", cause=call.id)
 
 
@@ -206,7 +207,7 @@ def _wake(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Sequen
         return ()
     if budget.refused or budget.limit is None:
         return (_finish(call, "failed", "budget", f"The child session has spent what it might: {budget.refused}."),)
-    return (Draft(event=BudgetAsked(spent=budget.spent, limit=budget.limit), cause=call.id),)
+    return (Draft(event=events.BudgetAsked(spent=budget.spent, limit=budget.limit), cause=call.id),)
 
 
 def _refuse(call: OpenCall, policy: Policy) -> Sequence[Draft]:
@@ -239,5 +240,5 @@ def _finish_lost(call: OpenCall) -> Draft:
 
 
 def _finish(call: OpenCall, outcome: ToolOutcome, code: str, text: str) -> Draft:
-    finished = ToolFinished(call=call.id, outcome=outcome, code=code, content=(Text(text=text),))
+    finished = events.ToolFinished(call=call.id, outcome=outcome, code=code, content=(Text(text=text),))
     return Draft(event=finished, cause=call.intent or call.id)

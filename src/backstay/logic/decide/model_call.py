@@ -8,9 +8,8 @@ from backstay.logic.decide.policy import Policy
 from backstay.logic.state.progress import OpenTurn, Progress
 from backstay.logic.state.retries import fallback, wait
 from backstay.logic.text import pluralise
+from backstay.vocab import events
 from backstay.vocab.event import CompactionTrigger, Draft
-from backstay.vocab.events import ModelAsked, TurnCompleted
-from backstay.vocab.events.limits import BudgetAsked, BudgetWarned, CompactionStarted, WaitStarted
 from backstay.vocab.specs import Usage
 
 HARD_LIMIT: Final = 0.98
@@ -30,7 +29,7 @@ def end_turn(
 ) -> Draft:
     """Return the end of a turn."""
     stop = {"completed": turn.stop, "failed": "error"}.get(outcome, outcome)
-    event = TurnCompleted(turn=turn.id, outcome=outcome, stop_reason=stop, code=code, message=message)
+    event = events.TurnCompleted(turn=turn.id, outcome=outcome, stop_reason=stop, code=code, message=message)
     return Draft(event=event, cause=turn.id)
 
 
@@ -78,8 +77,8 @@ def _ceiling(p: Progress, turn: OpenTurn, policy: Policy) -> str:
     return ""
 
 
-def _rest_of_wait(p: Progress, model: str, policy: Policy) -> WaitStarted:
-    return WaitStarted(
+def _rest_of_wait(p: Progress, model: str, policy: Policy) -> events.WaitStarted:
+    return events.WaitStarted(
         until=p.retries.not_before,
         model=model,
         attempt=p.retries.failures + 1,
@@ -91,7 +90,7 @@ def _rest_of_wait(p: Progress, model: str, policy: Policy) -> WaitStarted:
 # --- the context -----------------------------------------------------------------------------------------------------------------
 
 
-def _compaction(p: Progress, model: str, policy: Policy) -> CompactionStarted | None:
+def _compaction(p: Progress, model: str, policy: Policy) -> events.CompactionStarted | None:
     if policy.max_messages is not None and p.context.messages > policy.max_messages and not p.context.trimmed:
         return _start_compaction(p, model, policy, "trim")
     if policy.auto_compact is None or not _may_compact(p):
@@ -105,8 +104,8 @@ def _may_compact(p: Progress) -> bool:
     return not p.context.tried and p.context.fruitless < BREAKER
 
 
-def _start_compaction(p: Progress, model: str, policy: Policy, trigger: CompactionTrigger) -> CompactionStarted:
-    return CompactionStarted(
+def _start_compaction(p: Progress, model: str, policy: Policy, trigger: CompactionTrigger) -> events.CompactionStarted:
+    return events.CompactionStarted(
         trigger=trigger,
         model=model,
         used=p.context.request_tokens(policy.overhead),
@@ -148,11 +147,11 @@ def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[
         case "warn" if budget.warned:
             return None
         case "warn":
-            return (Draft(event=BudgetWarned(spent=budget.spent, limit=budget.limit), cause=turn.id),)
+            return (Draft(event=events.BudgetWarned(spent=budget.spent, limit=budget.limit), cause=turn.id),)
         case "pause_for_approval" if budget.paused:
             return ()
         case "pause_for_approval" if not budget.refused:
-            return (Draft(event=BudgetAsked(spent=budget.spent, limit=budget.limit), cause=turn.id),)
+            return (Draft(event=events.BudgetAsked(spent=budget.spent, limit=budget.limit), cause=turn.id),)
         case _:
             return (end_turn(turn, "failed", code="budget", message=_no_money(budget, budget.limit, needed)),)
 
@@ -174,7 +173,7 @@ def estimate_cost(p: Progress, model: str, policy: Policy, *, output: int = LIKE
 
 
 def _ask_model(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Draft:
-    asked = ModelAsked(
+    asked = events.ModelAsked(
         turn=turn.id,
         round=turn.rounds + 1,
         model=model,

@@ -21,30 +21,9 @@ from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import OpenCall
 from backstay.logic.state.progress import OpenSkill, OpenTurn, Progress, fold
 from backstay.logic.text import pluralise
+from backstay.vocab import events
 from backstay.vocab.errors import Bug
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import (
-    INTENTS,
-    CallInspected,
-    ChildFinished,
-    Closed,
-    InputDropped,
-    InputTaken,
-    Interrupted,
-    MessageInjected,
-    ModeChanged,
-    ModelFailed,
-    ModelReplied,
-    PermissionAnswered,
-    ProcessStarted,
-    ResultIgnored,
-    StopDeadlinePassed,
-    ToolFinished,
-    TurnCompleted,
-    TurnStarted,
-)
-from backstay.vocab.events.limits import BudgetAnswered, ChildPaused, Compacted, CompactionFailed, WaitEnded
-from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.ids import event_id
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import Usage
@@ -62,7 +41,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def intents(self) -> tuple[Recorded, ...]:
         """The records that need a performer."""
-        return tuple(record for record in self.records if isinstance(record.event, INTENTS))
+        return tuple(record for record in self.records if isinstance(record.event, events.INTENTS))
 
 
 def settle(progress: Progress, arrived: Iterable[Draft], policy: Policy | None, *, nonce: str, now: int) -> Step:
@@ -97,46 +76,46 @@ def stamp(progress: Progress, draft: Draft, *, nonce: str, now: int) -> Recorded
 def accept(p: Progress, draft: Draft) -> Draft | None:
     """Return `draft` as it is to be written: a late result becomes a note, a stop or a drop of nothing becomes nothing."""
     match draft.event:
-        case Interrupted():
+        case events.Interrupted():
             return draft if (not p.stopping if p.turn is not None else p.compacting or p.skill is not None) else None
-        case InputDropped(inputs=("*",)):
+        case events.InputDropped(inputs=("*",)):
             waiting = tuple(queued.input for queued in p.queue)
-            return replace(draft, event=InputDropped(inputs=waiting)) if waiting else None
-        case Closed() if p.closed:
+            return replace(draft, event=events.InputDropped(inputs=waiting)) if waiting else None
+        case events.Closed() if p.closed:
             return None
-        case StopDeadlinePassed():
+        case events.StopDeadlinePassed():
             return draft if p.stopping and p.stopping == draft.cause else None
-        case InputDropped():
+        case events.InputDropped():
             return _still_queued(p, draft, draft.event)
-        case ModelReplied() | ModelFailed() if draft.cause != p.asking:
+        case events.ModelReplied() | events.ModelFailed() if draft.cause != p.asking:
             return _ignore(p, draft)
-        case WaitEnded() if draft.cause != p.retries.waiting:
+        case events.WaitEnded() if draft.cause != p.retries.waiting:
             return None
-        case Compacted() | CompactionFailed() if draft.cause != p.compacting:
+        case events.Compacted() | events.CompactionFailed() if draft.cause != p.compacting:
             return _ignore(p, draft)
-        case BudgetAnswered() if draft.cause != p.budget.asking:
+        case events.BudgetAnswered() if draft.cause != p.budget.asking:
             return _ignore(p, draft)
-        case CallInspected() if not _is_awaited(p, draft, draft.event.call, ("new", "inspecting")):
+        case events.CallInspected() if not _is_awaited(p, draft, draft.event.call, ("new", "inspecting")):
             return _ignore(p, draft)
-        case HookFinished() if not p.hooks.awaits(draft.cause):
+        case events.HookFinished() if not p.hooks.awaits(draft.cause):
             return _ignore(p, draft)
-        case PermissionAnswered() if not _is_awaited(p, draft, draft.event.call, ("asking",)):
+        case events.PermissionAnswered() if not _is_awaited(p, draft, draft.event.call, ("asking",)):
             return _ignore(p, draft)
-        case ChildFinished(call=call) if p.skill is not None and p.skill.performs(call, draft.cause):
+        case events.ChildFinished(call=call) if p.skill is not None and p.skill.performs(call, draft.cause):
             return draft
-        case ToolFinished() | ChildFinished() | ChildPaused() | ProcessStarted() if not _is_awaited(
-            p, draft, draft.event.call, ("running",)
+        case events.ToolFinished() | events.ChildFinished() | events.ChildPaused() | events.ProcessStarted() if (
+            not _is_awaited(p, draft, draft.event.call, ("running",))
         ):
             return _ignore(p, draft)
         case _:
             return draft
 
 
-def _still_queued(p: Progress, draft: Draft, event: InputDropped) -> Draft | None:
+def _still_queued(p: Progress, draft: Draft, event: events.InputDropped) -> Draft | None:
     """Keep of a drop the input that is still queued: input that was taken while the drop was on its way stays taken."""
     waiting = {queued.input for queued in p.queue}
     inputs = tuple(each for each in event.inputs if each in waiting)
-    return msgspec.structs.replace(draft, event=InputDropped(inputs=inputs)) if inputs else None
+    return msgspec.structs.replace(draft, event=events.InputDropped(inputs=inputs)) if inputs else None
 
 
 def _is_awaited(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> bool:
@@ -146,18 +125,20 @@ def _is_awaited(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]
 
 def _ignore(p: Progress, draft: Draft) -> Draft:
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(draft.event).__name__).lower()
-    ignored = ResultIgnored(kind=kind, summary=repr(draft.event)[:200], cost=_unpaid(p, draft))
+    ignored = events.ResultIgnored(kind=kind, summary=repr(draft.event)[:200], cost=_unpaid(p, draft))
     return Draft(event=ignored, cause=draft.cause)
 
 
 def _unpaid(p: Progress, draft: Draft) -> int | None:
     """Return the cost of a late result beyond what is counted already."""
     match draft.event:
-        case ModelReplied(cost=int() as cost) | ModelFailed(cost=int() as cost):
+        case events.ModelReplied(cost=int() as cost) | events.ModelFailed(cost=int() as cost):
             return max(0, cost - (p.budget.guessed[1] if p.budget.guessed[0] == draft.cause else 0))
-        case ChildFinished(cost=int() as cost, child=child) | ChildPaused(cost=int() as cost, child=child):
+        case (
+            events.ChildFinished(cost=int() as cost, child=child) | events.ChildPaused(cost=int() as cost, child=child)
+        ):
             return max(0, cost - dict(p.budget.children).get(child, 0))
-        case Compacted(cost=cost) | CompactionFailed(cost=cost):
+        case events.Compacted(cost=cost) | events.CompactionFailed(cost=cost):
             return cost
         case _:
             return None
@@ -169,7 +150,12 @@ def _unpaid(p: Progress, draft: Draft) -> int | None:
 def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     """Return the next events to write, or none."""
     drafts = _decide(p, policy)
-    if policy.hooks and drafts and isinstance(over := drafts[-1].event, TurnCompleted) and over.outcome == "failed":
+    if (
+        policy.hooks
+        and drafts
+        and isinstance(over := drafts[-1].event, events.TurnCompleted)
+        and over.outcome == "failed"
+    ):
         seen = hook_intent(policy, "StopFailure", over.turn, matcher_value=over.code)
         return drafts if seen is None else (seen, *drafts)
     return drafts
@@ -200,7 +186,7 @@ def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
     if (mode := policy.stricter_mode_between_turns(p.mode)) is not None:
-        return (Draft(event=ModeChanged(mode=mode)),)
+        return (Draft(event=events.ModeChanged(mode=mode)),)
     if p.restore is not None:  # no turn begins on files that are being put back
         return () if p.restoring else (Draft(event=p.restore, by="user"),)
     if p.skill is not None:  # its report stands before what is said next
@@ -208,7 +194,7 @@ def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
     if policy.starts_turns and (pending := _session_start(p, policy)) is not None:
         return pending
     begins = p.queue and policy.starts_turns and not p.compacting
-    return (Draft(event=TurnStarted(number=p.turns + 1)),) if begins else ()
+    return (Draft(event=events.TurnStarted(number=p.turns + 1)),) if begins else ()
 
 
 def _run_skill_again(p: Progress, skill: OpenSkill, policy: Policy) -> Sequence[Draft]:
@@ -217,7 +203,7 @@ def _run_skill_again(p: Progress, skill: OpenSkill, policy: Policy) -> Sequence[
     if skill.abandoned:
         text = "The process died while it ran, and it was given up."
         name = started.skill.name if started.skill is not None else ""
-        over = ChildFinished(call=started.call, child=started.child, outcome="abandoned", text=text, skill=name)
+        over = events.ChildFinished(call=started.call, child=started.child, outcome="abandoned", text=text, skill=name)
         return (Draft(event=over),)
     if skill.intent or not policy.starts_turns:
         return ()
@@ -260,8 +246,8 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
     verdicts = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in inputs}
     blocked = {each: verdict for each, verdict in verdicts.items() if verdict is not None and verdict.blocked}
     if not blocked:
-        return (Draft(event=InputTaken(inputs=inputs), by="user", cause=turn.id),)
-    dropped = Draft(event=InputDropped(inputs=tuple(blocked)), by="hook", cause=turn.id)
+        return (Draft(event=events.InputTaken(inputs=inputs), by="user", cause=turn.id),)
+    dropped = Draft(event=events.InputDropped(inputs=tuple(blocked)), by="hook", cause=turn.id)
     if turn.owes != "input":
         return (dropped,)
     why = next(iter(blocked.values())).reason or "no reason was given"
@@ -272,7 +258,7 @@ def _end_by_hook(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
     """End a turn that a hook stopped. Input that it was to begin with, or that the hook spoke of, is not tried again."""
     verdicts = {each: p.hooks.find_verdict("UserPromptSubmit", each) for each in _takeable(p, turn)}
     refused = tuple(each for each, verdict in verdicts.items() if turn.owes == "input" or (verdict and verdict.stops))
-    dropped = [Draft(event=InputDropped(inputs=refused), by="hook", cause=turn.id)] if refused else []
+    dropped = [Draft(event=events.InputDropped(inputs=refused), by="hook", cause=turn.id)] if refused else []
     return (*dropped, end_turn(turn, "interrupted", message=f"A hook stopped the turn: {p.hooks.stop}"))
 
 
@@ -302,7 +288,7 @@ def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draf
         return pending
     if p.hooks.pending_texts:
         context = Text(text="\n\n".join(p.hooks.pending_texts))
-        return (Draft(event=MessageInjected(role="user", parts=(context,)), by="hook", cause=turn.id),)
+        return (Draft(event=events.MessageInjected(role="user", parts=(context,)), by="hook", cause=turn.id),)
     return None
 
 
@@ -311,7 +297,7 @@ def _refuse_answer(turn: OpenTurn, policy: Policy) -> Draft:
         tries = pluralise(turn.refusals + 1, "answer")
         return end_turn(turn, "failed", code="schema", message=f"{tries} did not fit the schema: {turn.problem}")
     text = f"Your answer does not fit the schema: {turn.problem} Answer again, with the JSON alone."
-    return Draft(event=MessageInjected(role="user", parts=(Text(text=text),)), cause=turn.id)
+    return Draft(event=events.MessageInjected(role="user", parts=(Text(text=text),)), cause=turn.id)
 
 
 def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
@@ -326,11 +312,11 @@ def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
 def _stop(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     """Close what no performer runs; wait for the rest, unless the deadline has passed."""
     if p.retries.waiting:
-        return (Draft(event=WaitEnded(), cause=p.retries.waiting),)
+        return (Draft(event=events.WaitEnded(), cause=p.retries.waiting),)
     if p.budget.asking:
-        return (Draft(event=BudgetAnswered(allowed=False, message="interrupted"), cause=p.budget.asking),)
+        return (Draft(event=events.BudgetAnswered(allowed=False, message="interrupted"), cause=p.budget.asking),)
     if p.compacting:
-        stopped = CompactionFailed(message="It was interrupted.")
+        stopped = events.CompactionFailed(message="It was interrupted.")
         return (Draft(event=stopped, cause=p.compacting),) if p.stop_timed_out else ()
     if p.asking:
         return (Draft(event=_silence(p, policy), cause=p.asking),) if p.stop_timed_out else ()
@@ -340,9 +326,9 @@ def _stop(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     return (end_turn(turn, "interrupted", message="The turn was interrupted."),)
 
 
-def _silence(p: Progress, policy: Policy) -> ModelReplied:
+def _silence(p: Progress, policy: Policy) -> events.ModelReplied:
     """Return the reply of a model that did not stop in time. What it was sent has to be paid for."""
     model = p.retries.model or p.model
     usage = Usage(input=int(p.context.asked * p.context.ratio), estimated=True)
     paid = cost(usage, policy.facts_of(model).prices)
-    return ModelReplied(parts=(), stop="interrupted", model=model, usage=usage, cost=paid)
+    return events.ModelReplied(parts=(), stop="interrupted", model=model, usage=usage, cost=paid)

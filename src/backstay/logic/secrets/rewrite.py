@@ -17,10 +17,9 @@ from msgspec.structs import replace
 from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack, unpack_plan, unpack_tree
 from backstay.logic.context_usage import estimate_text
 from backstay.logic.stored_content import HEAD, digest
+from backstay.vocab import events
 from backstay.vocab.errors import LogDamaged
 from backstay.vocab.event import Event
-from backstay.vocab.events import ModelReplied
-from backstay.vocab.events.files import ContentsKept, FileKept, RestoreStarted, TreeKept
 
 Change = Callable[[str], str]
 """Gives a text with other words in it, or the text itself."""
@@ -28,7 +27,7 @@ E = TypeVar("E", bound=Event)
 
 LISTING_LOST: Final = "what was kept of the folder is gone: a name in it held a key, which was erased"
 _BETWEEN_NAMES: Final = "\n\0\n"
-FILES: Final = (FileKept, ContentsKept, TreeKept, RestoreStarted)
+FILES: Final = (events.FileKept, events.ContentsKept, events.TreeKept, events.RestoreStarted)
 """Events about what files held. Their blobs are never given other words."""
 
 
@@ -65,7 +64,7 @@ def rewrite_event(event: E, change: Change, moved: Mapping[str, Moved], given_up
 
     `given_up` are contents of files that are kept no longer.
     """
-    if isinstance(event, ModelReplied) and event.opaque is not None and event.opaque.sha256 in moved:
+    if isinstance(event, events.ModelReplied) and event.opaque is not None and event.opaque.sha256 in moved:
         event = replace(event, opaque=None)
     event = _poorer(event, change, frozenset(given_up))
     before = msgspec.to_builtins(event)
@@ -76,15 +75,15 @@ def rewrite_event(event: E, change: Change, moved: Mapping[str, Moved], given_up
 def _poorer(event: E, change: Change, lost: frozenset[str]) -> E:
     """Return an event about files without what is kept no longer. What would be put back under another name is not put back."""
     match event:
-        case FileKept() if change(event.path) != event.path or change(event.target) != event.target:
+        case events.FileKept() if change(event.path) != event.path or change(event.target) != event.target:
             return replace(event, kind="file", sha256="", target="")
-        case FileKept(sha256=sha) if sha in lost:
+        case events.FileKept(sha256=sha) if sha in lost:
             return replace(event, sha256="")
-        case ContentsKept(blobs=blobs) if not lost.isdisjoint(blobs):
+        case events.ContentsKept(blobs=blobs) if not lost.isdisjoint(blobs):
             return replace(event, blobs=tuple(each for each in blobs if each not in lost))
-        case TreeKept(tree=sha) if sha in lost:
+        case events.TreeKept(tree=sha) if sha in lost:
             return replace(event, tree="", problem=event.problem or LISTING_LOST)
-        case RestoreStarted(plan=sha) if sha in lost:
+        case events.RestoreStarted(plan=sha) if sha in lost:
             return replace(event, plan="")
         case _:
             return event

@@ -62,27 +62,8 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.permissions import fingerprint
+from backstay.vocab import events
 from backstay.vocab.event import Decision, Event, Recorded, ToolOutcome, TurnOutcome
-from backstay.vocab.events import (
-    CallInspected,
-    CallJudged,
-    CallProposed,
-    ChildFinished,
-    ChildStarted,
-    GrantsCleared,
-    ModeChanged,
-    ModelReplied,
-    Opened,
-    PermissionAnswered,
-    PermissionAsked,
-    ProcessStarted,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-    calls_of,
-)
-from backstay.vocab.events.limits import ChildPaused
-from backstay.vocab.events.tools import CallFacts, HookFinished, ScopeChanged, TaintMet
 from backstay.vocab.specs import Effect, Taint
 
 Phase = Literal["new", "inspecting", "inspected", "judged", "asking", "allowed", "refused", "running", "paused"]
@@ -107,7 +88,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lost: bool = False
     """It was running when a process died."""
     problem: str = ""
-    facts: CallFacts | None = None
+    facts: events.CallFacts | None = None
     stale: bool = False
     """Something changed since it was inspected or judged, while it was being inspected or a person was being asked about it."""
     hook: Decision | None = None
@@ -123,7 +104,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Digest of the rules that it was judged by."""
     offers: tuple[str, ...] = ()
     taints: tuple[Taint, ...] = ()
-    process: ProcessStarted | None = None
+    process: events.ProcessStarted | None = None
     """What it left running, perhaps."""
     since: int = 0
     """When it was started."""
@@ -146,7 +127,7 @@ class EndedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Calls = tuple[OpenCall, ...]
 
 
-def fingerprint_seen(name: str, args: str, facts: CallFacts | None) -> str:
+def fingerprint_seen(name: str, args: str, facts: events.CallFacts | None) -> str:
     """Return what a person sees of a call: the tool, its arguments, and a digest of where its paths lead."""
     leads = hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()[:16] if facts else ""
     return f"{fingerprint(name, args)}@{leads}"
@@ -167,14 +148,14 @@ def _change(calls: Calls, call: str, **changes: object) -> Calls:
     return tuple([replace(c, **changes) if c.id == call else c for c in calls])
 
 
-def _fold_reply(_: Calls, record: Recorded, event: ModelReplied) -> Calls:
+def _fold_reply(_: Calls, record: Recorded, event: events.ModelReplied) -> Calls:
     """Open the calls of a reply. Their facts came with it, and are looked up again only when something changed."""
     return tuple(
-        [OpenCall(id=call.id, name=call.name, args=call.args, intent=record.cause) for call in calls_of(event)]
+        [OpenCall(id=call.id, name=call.name, args=call.args, intent=record.cause) for call in events.calls_of(event)]
     )
 
 
-def _fold_opened(calls: Calls, _: Recorded, __: Opened) -> Calls:
+def _fold_opened(calls: Calls, _: Recorded, __: events.Opened) -> Calls:
     return tuple([replace(c, phase="new", intent="", lost=c.lost or c.phase == "running", **_UNJUDGED) for c in calls])
 
 
@@ -188,7 +169,7 @@ _UNJUDGED: Final[dict[str, object]] = {
 }
 
 
-def _fold_inspected(calls: Calls, _: Recorded, event: CallInspected) -> Calls:
+def _fold_inspected(calls: Calls, _: Recorded, event: events.CallInspected) -> Calls:
     calls = _change(calls, event.call, phase="inspected", intent="", problem=event.problem, facts=event.facts)
     return _again_if_stale(calls, event.call)
 
@@ -204,7 +185,7 @@ def _from_the_start(call: OpenCall) -> OpenCall:
     return replace(call, phase="new", intent="", stale=False, **_UNJUDGED)
 
 
-def _fold_judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
+def _fold_judged(calls: Calls, _: Recorded, event: events.CallJudged) -> Calls:
     phase = {"allow": "allowed", "ask": "judged", "deny": "refused"}[event.decision]
     return _change(
         calls,
@@ -234,7 +215,7 @@ def _to_be_judged(call: OpenCall) -> OpenCall:
             return call
 
 
-def _fold_answer(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
+def _fold_answer(calls: Calls, _: Recorded, event: events.PermissionAnswered) -> Calls:
     call = next((c for c in calls if c.id == event.call), None)
     if not event.allowed or call is None:
         why = f"nobody could be asked, and it needs a person: {call.detail}" if call else "nobody could be asked"
@@ -250,7 +231,7 @@ def _fold_answer(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
     return _again_if_stale(calls, call.id)
 
 
-def _fold_hook(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
+def _fold_hook(calls: Calls, _: Recorded, event: events.HookFinished) -> Calls:
     call = next((c for c in calls if subject_of(c) == event.subject), None)
     match event.event:
         case "PreToolUse" if call is not None:  # in any phase: it may have to be inspected again meanwhile
@@ -270,7 +251,7 @@ def _fold_hook(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
     return calls
 
 
-def _allow_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
+def _allow_by_hook(calls: Calls, call: OpenCall, event: events.HookFinished) -> Calls:
     """Judge the call with a hook's yes where a person would be asked, as with the yes of a hook before the call."""
     other, judged = bool(event.args) and event.args != call.args, call.phase == "judged"
     if call.hook == "ask":  # another hook wants a person
@@ -308,10 +289,10 @@ def _rewrite_args(calls: Calls, call: str, args: str, *, by: Literal["hook", "us
     )
 
 
-def _fold_finished(calls: Calls, _: Recorded, event: ToolFinished | ChildFinished) -> Calls:
+def _fold_finished(calls: Calls, _: Recorded, event: events.ToolFinished | events.ChildFinished) -> Calls:
     changed = any(c.id == event.call and c.phase == "running" and c.effect != "pure" for c in calls)
     rest = [call for call in calls if call.id != event.call]
-    if isinstance(event, ChildFinished) and event.taint:
+    if isinstance(event, events.ChildFinished) and event.taint:
         rest = [_to_be_judged(call) for call in rest]
     return tuple([_to_be_looked_at(call) for call in rest] if changed else rest)
 
@@ -325,27 +306,29 @@ def _to_be_looked_at(call: OpenCall) -> OpenCall:
 
 
 _FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  # Any: each function takes its own event
-    ModelReplied: _fold_reply,
-    Opened: _fold_opened,
-    CallProposed: lambda calls, r, e: _change(calls, e.call, phase="inspecting", intent=r.id),
-    CallInspected: _fold_inspected,
-    CallJudged: _fold_judged,
-    PermissionAsked: lambda calls, r, e: _change(calls, e.call, phase="asking", intent=r.id),
-    PermissionAnswered: _fold_answer,
-    HookFinished: _fold_hook,
-    ToolStarted: lambda calls, r, e: _change(calls, e.call, phase="running", intent=r.id, effect=e.effect, since=r.at),
-    ToolFinished: _fold_finished,
-    ChildStarted: lambda calls, r, e: _change(
+    events.ModelReplied: _fold_reply,
+    events.Opened: _fold_opened,
+    events.CallProposed: lambda calls, r, e: _change(calls, e.call, phase="inspecting", intent=r.id),
+    events.CallInspected: _fold_inspected,
+    events.CallJudged: _fold_judged,
+    events.PermissionAsked: lambda calls, r, e: _change(calls, e.call, phase="asking", intent=r.id),
+    events.PermissionAnswered: _fold_answer,
+    events.HookFinished: _fold_hook,
+    events.ToolStarted: lambda calls, r, e: _change(
+        calls, e.call, phase="running", intent=r.id, effect=e.effect, since=r.at
+    ),
+    events.ToolFinished: _fold_finished,
+    events.ChildStarted: lambda calls, r, e: _change(
         calls, e.call, phase="running", intent=r.id, effect="idempotent", child=e.child, since=r.at
     ),
-    ChildFinished: _fold_finished,
-    ChildPaused: lambda calls, r, e: _change(calls, e.call, phase="paused", intent="", share=e.share),
-    ProcessStarted: lambda calls, r, e: _change(calls, e.call, process=e),
-    ModeChanged: _judge_again,
-    ScopeChanged: _judge_again,
-    GrantsCleared: _judge_again,
-    TaintMet: _judge_again,
-    TurnCompleted: lambda calls, r, e: (),
+    events.ChildFinished: _fold_finished,
+    events.ChildPaused: lambda calls, r, e: _change(calls, e.call, phase="paused", intent="", share=e.share),
+    events.ProcessStarted: lambda calls, r, e: _change(calls, e.call, process=e),
+    events.ModeChanged: _judge_again,
+    events.ScopeChanged: _judge_again,
+    events.GrantsCleared: _judge_again,
+    events.TaintMet: _judge_again,
+    events.TurnCompleted: lambda calls, r, e: (),
 }
 FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""

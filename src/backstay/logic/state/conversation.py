@@ -13,19 +13,8 @@ from msgspec import Struct
 from backstay.logic.compaction import apply as shortened
 from backstay.logic.compaction import frame_summary, trim
 from backstay.logic.state.transcript import BESIDE, NODES, Transcript
+from backstay.vocab import events
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.events import (
-    HistoryCleared,
-    InputReceived,
-    InputTaken,
-    MessageInjected,
-    Rewound,
-    Started,
-    TurnCompleted,
-    TurnStarted,
-)
-from backstay.vocab.events.limits import Compacted, CompactionUndone
-from backstay.vocab.events.tools import Todo, TodosWritten
 from backstay.vocab.ids import base36
 from backstay.vocab.messages import SessionMessage
 
@@ -59,15 +48,15 @@ class PathFold:
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
         event = record.event
-        if isinstance(event, Rewound):
+        if isinstance(event, events.Rewound):
             self._tip, self._jumped = event.to or 0, True
         elif type(event) in NODES:
-            if isinstance(event, TurnStarted):
+            if isinstance(event, events.TurnStarted):
                 self._before_turn = self._tip
             if self._jumped:
                 self._forks.append((record.seq, self._tip))
             self._tip, self._jumped = record.seq, False
-            if isinstance(event, TurnCompleted) and event.outcome == "abandoned":
+            if isinstance(event, events.TurnCompleted) and event.outcome == "abandoned":
                 self._tip, self._jumped = self._before_turn, True
 
     def runs(self, log: Iterable[Recorded]) -> PathRuns:
@@ -84,7 +73,7 @@ class PathFold:
         return PathRuns(tuple(reversed(runs)))
 
 
-_CHANGES: Final = (Compacted, CompactionUndone, HistoryCleared)
+_CHANGES: Final = (events.Compacted, events.CompactionUndone, events.HistoryCleared)
 """Events after which a model sees something else of what was said before."""
 
 
@@ -100,15 +89,17 @@ class ConversationFold:
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
         self._path.apply(record)
-        if isinstance(record.event, Compacted):
+        if isinstance(record.event, events.Compacted):
             self._wanted |= {record.event.first_kept, *record.event.trimmed}
-        elif isinstance(record.event, CompactionUndone):
+        elif isinstance(record.event, events.CompactionUndone):
             self._undone.append(record)
 
     def over(self, log: Iterable[Recorded], session: str) -> "Conversation":
         """Return the conversation of `log`, all of which was taken in; it is read once or twice more."""
         path = self._path.runs(log)
-        undone = {r.event.compaction for r in self._undone if path.holds(r) and isinstance(r.event, CompactionUndone)}
+        undone = {
+            r.event.compaction for r in self._undone if path.holds(r) and isinstance(r.event, events.CompactionUndone)
+        }
         return Conversation(log, session, path, undone, self._wanted)
 
 
@@ -119,7 +110,7 @@ class Conversation:
         self, log: Iterable[Recorded], session: str, path: PathRuns, undone: set[str], wanted: set[str]
     ) -> None:
         self.path = path
-        self.todos: tuple[Todo, ...] = ()
+        self.todos: tuple[events.Todo, ...] = ()
         self.cleared = 0
         """The seq at which the history was cleared last."""
         self._log = log
@@ -141,15 +132,15 @@ class Conversation:
         turn: list[Recorded] = []
         for record in self._log:
             event = record.event
-            if isinstance(event, InputReceived):
+            if isinstance(event, events.InputReceived):
                 waiting[event.input] = record
             elif type(event) in BESIDE:
                 turn.append(record)
             elif self.path.holds(record):
-                if isinstance(event, TurnStarted):
+                if isinstance(event, events.TurnStarted):
                     yield turn
                     turn = []
-                if isinstance(event, InputTaken):
+                if isinstance(event, events.InputTaken):
                     turn += [waiting.pop(each) for each in event.inputs if each in waiting]
                 turn.append(record)
         yield turn
@@ -173,7 +164,7 @@ class Conversation:
         transcript.session = self._session
         for record in turn:
             transcript.apply(record)
-            if isinstance(record.event, TurnCompleted) and record.event.outcome == "abandoned":
+            if isinstance(record.event, events.TurnCompleted) and record.event.outcome == "abandoned":
                 transcript = transcript.at(
                     record.id
                 )  # a rewind went back to a turn that was given up: it is on the path again
@@ -187,17 +178,19 @@ class Conversation:
             event = record.event
             if record.id in wanted:
                 seqs[record.id] = record.seq
-            if isinstance(event, HistoryCleared):
+            if isinstance(event, events.HistoryCleared):
                 self._first, self._start, self.todos, self.cleared, system = [], record.seq, (), record.seq, []
-            elif isinstance(event, TodosWritten):
+            elif isinstance(event, events.TodosWritten):
                 self.todos = event.todos
-            elif isinstance(event, MessageInjected) and event.role == "system":
+            elif isinstance(event, events.MessageInjected) and event.role == "system":
                 system += self._transcript([record]).messages
-            elif isinstance(event, Compacted) and record.id not in undone:
+            elif isinstance(event, events.Compacted) and record.id not in undone:
                 self._shorten(record, event, seqs, system)
                 system = [message for message in system if message.number >= self._start]
 
-    def _shorten(self, record: Recorded, event: Compacted, seqs: dict[str, int], system: list[SessionMessage]) -> None:
+    def _shorten(
+        self, record: Recorded, event: events.Compacted, seqs: dict[str, int], system: list[SessionMessage]
+    ) -> None:
         kept = {message.id for message in self._first}
         start = seqs.get(event.first_kept, -1)
         if event.first_kept in kept:
@@ -237,23 +230,23 @@ class VisibleTranscript(Transcript):
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
         event = record.event
-        if isinstance(event, InputReceived | Started):
+        if isinstance(event, events.InputReceived | events.Started):
             self._take_beside(record, event)
-        elif isinstance(event, Rewound | CompactionUndone):
+        elif isinstance(event, events.Rewound | events.CompactionUndone):
             self._read_again(record.seq)
-        elif isinstance(event, TurnCompleted) and event.outcome == "abandoned":
+        elif isinstance(event, events.TurnCompleted) and event.outcome == "abandoned":
             messages, count = self._before_turn
             self.messages = messages[:count]
         elif type(event) in NODES:
             self._follow(record, event)
 
     def _follow(self, record: Recorded, event: Event) -> None:
-        if isinstance(event, TurnStarted):
+        if isinstance(event, events.TurnStarted):
             self._before_turn = self.messages, len(self.messages)
         self._show(record)
-        if isinstance(event, InputTaken):
+        if isinstance(event, events.InputTaken):
             self._taken += event.inputs
-        elif isinstance(event, TurnCompleted):
+        elif isinstance(event, events.TurnCompleted):
             for input in self._taken:
                 self._inputs.pop(input, None)
             self._taken.clear()

@@ -16,22 +16,9 @@ import msgspec
 from backstay.logic.budget import add
 from backstay.logic.stored_content import LONG
 from backstay.tools.patch import PatchSection, patch_of, read_patch
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded, ToolOutcome, TurnOutcome
-from backstay.vocab.events import (
-    ChildFinished,
-    ChildStarted,
-    EntryAdded,
-    HistoryCleared,
-    InputTaken,
-    ModelReplied,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-    TurnStarted,
-    calls_of,
-)
-from backstay.vocab.events.limits import Compacted, CompactionUndone
 from backstay.vocab.messages import MediaRef, SessionMessage, Text, TextRef, ToolCall, iso, text_of
 from backstay.vocab.specs import Usage
 
@@ -92,7 +79,7 @@ def messages_for_api(entries: Iterable[Entry]) -> tuple[SessionMessage, ...]:
     return tuple(message for entry in entries if (message := message_of(entry)) is not None)
 
 
-def entry_added(kind: str, content: Mapping[str, object]) -> EntryAdded:
+def entry_added(kind: str, content: Mapping[str, object]) -> events.EntryAdded:
     """Return the event that adds an entry. Raise `UserError` when it cannot be one: it has no kind, is no JSON, or is too long."""
     if not kind:
         raise UserError("An entry needs a kind, such as 'note'.")
@@ -102,7 +89,7 @@ def entry_added(kind: str, content: Mapping[str, object]) -> EntryAdded:
         raise UserError(f"The entry {kind!r} cannot be written as JSON: {exc}.") from exc
     if len(text) > LONG:
         raise UserError(f"The entry {kind!r} has {len(text)} characters, and {LONG} may be. Put the rest in a file.")
-    return EntryAdded(kind=kind, content=text)
+    return events.EntryAdded(kind=kind, content=text)
 
 
 def skill_entry(
@@ -112,7 +99,7 @@ def skill_entry(
     mode: SkillMode = "inject",
     by: InvokedBy = "user",
     status: SkillStatus = "started",
-) -> EntryAdded:
+) -> events.EntryAdded:
     """Return the event that notes the use of a skill: which, and what was typed or is shown for it."""
     return entry_added(SKILL_INVOCATION, _skill_fields(name, display, mode=mode, by=by, status=status))
 
@@ -175,9 +162,12 @@ class EntryFold:
         while self._next is not None and (seq is None or self._next.seq < seq):
             record, self._next = self._next, next(self._starts, None)
             event = record.event
-            if isinstance(event, ToolStarted | ChildStarted) and (call := self._calls.get(event.call)) is not None:
+            if (
+                isinstance(event, events.ToolStarted | events.ChildStarted)
+                and (call := self._calls.get(event.call)) is not None
+            ):
                 said: dict[str, object] = {"call": call.id, "tool": call.name, "args": call.args}
-                if isinstance(event, ChildStarted):
+                if isinstance(event, events.ChildStarted):
                     said["child"] = event.child
                 elif event.again:
                     said["again"] = True
@@ -185,7 +175,7 @@ class EntryFold:
 
     def _chat(self, record: Recorded, message: SessionMessage) -> Entry:
         entry = entry_of(message)
-        if isinstance(record.event, InputTaken):
+        if isinstance(record.event, events.InputTaken):
             shown = [self._beside.displays.get(each, "") for each in record.event.inputs]
             if any(shown):
                 return msgspec.structs.replace(entry, display="\n".join(filter(None, shown)))
@@ -194,32 +184,32 @@ class EntryFold:
     def _events(self, record: Recorded) -> Iterator[Entry]:
         event = record.event
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 self._used, self._over = [], []
                 self._files.forget()
-            case ModelReplied():
+            case events.ModelReplied():
                 self._used.append(event.usage)
                 changed = self._beside.args
                 self._calls.update(
                     (call.id, msgspec.structs.replace(call, args=changed.get(call.id, call.args)))
-                    for call in calls_of(event)
+                    for call in events.calls_of(event)
                 )
-            case ToolFinished():
+            case events.ToolFinished():
                 yield self._end_entry(record, event.call, event.outcome, event.code, event.content)
-            case ChildFinished(skill=str() as skill) if skill:
+            case events.ChildFinished(skill=str() as skill) if skill:
                 yield self._skill_end(record, event)
-            case ChildFinished():
+            case events.ChildFinished():
                 yield self._end_entry(record, event.call, event.outcome, "", (Text(text=event.text),))
-            case EntryAdded():
+            case events.EntryAdded():
                 yield _note(record, event.kind, _object(event.content))
-            case HistoryCleared():
+            case events.HistoryCleared():
                 yield _note(record, "cleared", {})
-            case Compacted():
+            case events.Compacted():
                 figures = {"before": event.before, "after": event.after, "window": event.window}
                 yield _note(record, "compacted", {"trigger": event.trigger, **figures})
-            case CompactionUndone():
+            case events.CompactionUndone():
                 yield _note(record, "compaction-undone", {"compaction": event.compaction})
-            case TurnCompleted():
+            case events.TurnCompleted():
                 yield from self._turn_end(record, event)
             case _:
                 pass
@@ -243,16 +233,16 @@ class EntryFold:
             given["toolResultData"] = found
         return _note(record, "tool-end", {**said, **diff_fields(diffs), **given})
 
-    def _skill_end(self, record: Recorded, event: ChildFinished) -> Entry:
+    def _skill_end(self, record: Recorded, event: events.ChildFinished) -> Entry:
         starts = (each.event for each in self._beside.starts)
-        runs = (each.skill for each in starts if isinstance(each, ChildStarted) and each.call == event.call)
+        runs = (each.skill for each in starts if isinstance(each, events.ChildStarted) and each.call == event.call)
         display = next((run.display for run in runs if run is not None), "")
         status: SkillStatus = "completed" if event.outcome == "completed" else "failed"
         return _note(
             record, SKILL_INVOCATION, _skill_fields(event.skill, display, mode="fork", by="user", status=status)
         )
 
-    def _turn_end(self, record: Recorded, event: TurnCompleted) -> Iterator[Entry]:
+    def _turn_end(self, record: Recorded, event: events.TurnCompleted) -> Iterator[Entry]:
         if event.outcome != "completed":
             yield _note(record, "turn-end", {"outcome": event.outcome, "code": event.code, "message": event.message})
         if self._over:

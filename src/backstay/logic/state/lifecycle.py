@@ -14,10 +14,10 @@ from typing import Final, Literal
 
 import msgspec
 
+from backstay.vocab import events
 from backstay.vocab.deltas import LifecycleState, Notice, NoticeName
 from backstay.vocab.errors import IllegalTransition
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.events import Closed, Opened, Started, TurnCompleted, TurnStarted
 
 Trigger = Literal["launch", "resume", "turn", "recover", "complete", "fail", "close"]
 Row = tuple[LifecycleState | Literal["before"], tuple[NoticeName, ...]]
@@ -53,7 +53,9 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
     turn_open: bool = False
 
 
-FOLDS_ON: Final[frozenset[type[Event]]] = frozenset((Started, Opened, TurnStarted, TurnCompleted, Closed))
+FOLDS_ON: Final[frozenset[type[Event]]] = frozenset(
+    (events.Started, events.Opened, events.TurnStarted, events.TurnCompleted, events.Closed)
+)
 """The events that move the lifecycle."""
 
 
@@ -78,22 +80,22 @@ def move(
 def advance(life: Lifecycle, record: Recorded) -> tuple[Lifecycle, tuple[Notice, ...]]:
     """Return the lifecycle after an event, and the notices to publish once it is committed."""
     match record.event:
-        case Started():
+        case events.Started():
             return move(life, "launch", after=record.seq)
-        case Opened(on_crash=on_crash):
+        case events.Opened(on_crash=on_crash):
             resumed, notices = move(life, "resume", after=record.seq)
             if life.turn_open and on_crash == "continue":
                 active, more = move(resumed, "recover", after=record.seq)
                 return active, notices + more
             return resumed, notices
-        case TurnStarted():
+        case events.TurnStarted():
             started, notices = move(life, "turn", after=record.seq)
             return msgspec.structs.replace(started, turn_open=True), notices
-        case TurnCompleted(outcome=outcome):
+        case events.TurnCompleted(outcome=outcome):
             trigger: Trigger = "complete" if outcome in ("completed", "interrupted") else "fail"
             ended, notices = move(life, trigger, outcome=outcome, after=record.seq)
             return msgspec.structs.replace(ended, turn_open=False), notices
-        case Closed():
+        case events.Closed():
             return move(life, "close", after=record.seq)
         case _:
             return life, ()

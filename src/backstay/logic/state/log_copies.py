@@ -24,92 +24,57 @@ from backstay.logic.decide.step import settle, stamp
 from backstay.logic.state.progress import Progress
 from backstay.logic.state.transcript import Transcript
 from backstay.version import VERSION
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft, Event, Recorded
-from backstay.vocab.events import (
-    CallInspected,
-    CallJudged,
-    CallProposed,
-    ChildFinished,
-    ChildStarted,
-    Closed,
-    GrantsCleared,
-    InputDropped,
-    InputReceived,
-    InputTaken,
-    Interrupted,
-    ModeChanged,
-    ModelAsked,
-    ModelChanged,
-    ModelFailed,
-    ModelReplied,
-    Opened,
-    PermissionAnswered,
-    PermissionAsked,
-    Started,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-    TurnStarted,
-    calls_of,
-)
-from backstay.vocab.events.files import (
-    CheckpointsPurged,
-    ContentsKept,
-    FileKept,
-    FileProblem,
-    RestoreFinished,
-    TreeKept,
-)
-from backstay.vocab.events.instructions import MemoryNoted
-from backstay.vocab.events.limits import BudgetSet
-from backstay.vocab.events.tools import HookFinished, HookStarted, ScopeChanged, TodosWritten
 from backstay.vocab.ids import event_id
 
 _OF_A_TURN = (
-    ModelAsked,
-    ModelFailed,
-    CallProposed,
-    CallInspected,
-    CallJudged,
-    PermissionAsked,
-    PermissionAnswered,
-    ToolStarted,
-    ChildStarted,
-    HookStarted,
+    events.ModelAsked,
+    events.ModelFailed,
+    events.CallProposed,
+    events.CallInspected,
+    events.CallJudged,
+    events.PermissionAsked,
+    events.PermissionAnswered,
+    events.ToolStarted,
+    events.ChildStarted,
+    events.HookStarted,
 )
 """Events that belong to a turn without being nodes of the path."""
-_OF_FILES = (FileKept, ContentsKept, TreeKept, CheckpointsPurged)
+_OF_FILES = (events.FileKept, events.ContentsKept, events.TreeKept, events.CheckpointsPurged)
 """What files held. The fork works on the same files, and what changed them since has changed them for it too."""
-_INSIDE = (InputTaken, ModelReplied, ToolFinished, ChildFinished, TurnCompleted)
+_INSIDE = (events.InputTaken, events.ModelReplied, events.ToolFinished, events.ChildFinished, events.TurnCompleted)
 """Nodes of the path that always belong to the turn before them, but for the end of a skill that a person ran."""
 
 
 def fork_records(
-    log: Sequence[Recorded], transcript: Transcript, started: Started, *, at: str, nonce: str
+    log: Sequence[Recorded], transcript: Transcript, started: events.Started, *, at: str, nonce: str
 ) -> list[Recorded]:
     """Return the log of a fork of `log` after the node `at` (empty: the tip), or after the last node before it with no open call."""
     path = _safe(transcript.path(at or None))
     end = log[-1].seq if not at else transcript.path(at)[-1].seq
     kept = {record.id for record in path}
-    inputs = {one for record in path if isinstance(record.event, InputTaken) for one in record.event.inputs}
+    inputs = {one for record in path if isinstance(record.event, events.InputTaken) for one in record.event.inputs}
     spans = _turn_spans(path)
     in_a_turn = _within(spans)
-    skills = {record.event.call for record in path if isinstance(record.event, ChildFinished) and record.event.skill}
+    skills = {
+        record.event.call for record in path if isinstance(record.event, events.ChildFinished) and record.event.skill
+    }
     copied = [
         _for_this_call_only(record)
         for record in log
         if record.id in kept
-        or (isinstance(record.event, InputReceived) and record.event.input in inputs)
+        or (isinstance(record.event, events.InputReceived) and record.event.input in inputs)
         or (isinstance(record.event, _OF_A_TURN) and in_a_turn(record.seq))
-        or (isinstance(record.event, ChildStarted) and record.event.call in skills)
+        or (isinstance(record.event, events.ChildStarted) and record.event.call in skills)
         or isinstance(record.event, _OF_FILES)
-        or (isinstance(record.event, MemoryNoted) and record.seq <= end)
+        or (isinstance(record.event, events.MemoryNoted) and record.seq <= end)
     ]
     fork = [Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)]
     budget_before = reduce(fold_budget, log, BudgetState())
     if budget_before.limit is not None:  # what was spent on the path counts in the fork too
-        budget = BudgetSet(limit=budget_before.limit, on_exceed=budget_before.on_exceed)
+        budget = events.BudgetSet(limit=budget_before.limit, on_exceed=budget_before.on_exceed)
         fork.append(Recorded(seq=2, id=event_id(nonce, 2), at=log[0].at, by="user", event=budget))
     cut = _cut_turns(path)
     for record in copied:
@@ -137,7 +102,7 @@ def node_of(transcript: Transcript, at: str) -> str:
 
 def _for_this_call_only(record: Recorded) -> Recorded:
     """Reduce a grant to its call: it holds for the session it was given in, and the fork asks for itself."""
-    if isinstance(record.event, PermissionAnswered) and record.event.grant != "once":
+    if isinstance(record.event, events.PermissionAnswered) and record.event.grant != "once":
         return replace(record, event=replace(record.event, grant="once"))
     return record
 
@@ -159,13 +124,13 @@ def _safe(path: list[Recorded]) -> list[Recorded]:
     length = 0
     for position, record in enumerate(path, start=1):
         match record.event:
-            case ModelReplied():
-                waiting = {call.id for call in calls_of(record.event)}
-            case ToolFinished() | ChildFinished():
+            case events.ModelReplied():
+                waiting = {call.id for call in events.calls_of(record.event)}
+            case events.ToolFinished() | events.ChildFinished():
                 waiting.discard(record.event.call)
             case _:
                 pass
-        if not waiting and not isinstance(record.event, TurnStarted | HookFinished | TodosWritten):
+        if not waiting and not isinstance(record.event, events.TurnStarted | events.HookFinished | events.TodosWritten):
             length = position
     return path[:length]
 
@@ -174,7 +139,7 @@ def _turn_spans(path: Sequence[Recorded]) -> list[tuple[int, int]]:
     """Return For each turn of the path, the first and last seq that it has there."""
     spans: list[tuple[int, int]] = []
     for record in path:
-        if isinstance(record.event, TurnStarted):
+        if isinstance(record.event, events.TurnStarted):
             spans.append((record.seq, record.seq))
         elif spans and _is_inside(record):
             spans[-1] = (spans[-1][0], record.seq)
@@ -182,7 +147,9 @@ def _turn_spans(path: Sequence[Recorded]) -> list[tuple[int, int]]:
 
 
 def _is_inside(record: Recorded) -> bool:
-    return isinstance(record.event, _INSIDE) and not (isinstance(record.event, ChildFinished) and record.event.skill)
+    return isinstance(record.event, _INSIDE) and not (
+        isinstance(record.event, events.ChildFinished) and record.event.skill
+    )
 
 
 def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
@@ -190,10 +157,10 @@ def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
     last: dict[str, str] = {}
     turn = ""
     for record in path:
-        if isinstance(record.event, TurnStarted):
+        if isinstance(record.event, events.TurnStarted):
             turn = record.id
             last[turn] = record.id
-        elif isinstance(record.event, TurnCompleted):
+        elif isinstance(record.event, events.TurnCompleted):
             last.pop(record.event.turn, None)
         elif turn in last and _is_inside(record):
             last[turn] = record.id
@@ -203,7 +170,9 @@ def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
 def _ending(turn: str, last: Recorded, nonce: str) -> Recorded:
     """Return the event that ends a turn which was cut short after `last`."""
     seq = last.seq + 1
-    ended = TurnCompleted(turn=turn, outcome="interrupted", stop_reason="forked", message="The fork was made here.")
+    ended = events.TurnCompleted(
+        turn=turn, outcome="interrupted", stop_reason="forked", message="The fork was made here."
+    )
     return Recorded(seq=seq, id=event_id(nonce, seq), at=last.at, by="system", cause=turn, event=ended)
 
 
@@ -211,16 +180,16 @@ def _ending(turn: str, last: Recorded, nonce: str) -> Recorded:
 
 
 REASON: Final = "The session was imported."
-_UNFINISHED: Final = FileProblem(path="", problem="The session was imported before the restore was finished.")
+_UNFINISHED: Final = events.FileProblem(path="", problem="The session was imported before the restore was finished.")
 
 
 def disarm(p: Progress, *, running: bool, nonce: str, now: int) -> tuple[Recorded, ...]:
     """Return the events that follow an imported log which means `p`; `running` says that processes of it are."""
     drafts = [*_closing(p, running=running), *(Draft(event=event, by="user") for event in _revoke(p))]
     step = settle(p, drafts, Policy(starts_turns=False), nonce=nonce, now=now)
-    if not any(isinstance(draft.event, Opened) for draft in drafts):
+    if not any(isinstance(draft.event, events.Opened) for draft in drafts):
         return step.records
-    return (*step.records, stamp(step.progress, Draft(event=Closed(reason=REASON)), nonce=nonce, now=now))
+    return (*step.records, stamp(step.progress, Draft(event=events.Closed(reason=REASON)), nonce=nonce, now=now))
 
 
 def is_quiet(p: Progress) -> bool:
@@ -235,21 +204,23 @@ def _closing(p: Progress, *, running: bool) -> tuple[Draft, ...]:
     if not (p.turn or p.queue or p.compacting or p.restore or p.hooks.open or running):
         return ()
     restored = (
-        (Draft(event=RestoreFinished(problems=(_UNFINISHED,)), cause=p.restoring),) if p.restore is not None else ()
+        (Draft(event=events.RestoreFinished(problems=(_UNFINISHED,)), cause=p.restoring),)
+        if p.restore is not None
+        else ()
     )
-    stopped = (Draft(event=Interrupted(reason=REASON), by="user"),) if p.turn is not None else ()
-    dropped = (Draft(event=InputDropped(inputs=("*",)), by="user"),) if p.queue else ()
-    return (*restored, Draft(event=Opened(version=VERSION)), *stopped, *dropped)
+    stopped = (Draft(event=events.Interrupted(reason=REASON), by="user"),) if p.turn is not None else ()
+    dropped = (Draft(event=events.InputDropped(inputs=("*",)), by="user"),) if p.queue else ()
+    return (*restored, Draft(event=events.Opened(version=VERSION)), *stopped, *dropped)
 
 
 def _revoke(p: Progress) -> tuple[Event, ...]:
     found: list[Event] = []
     if p.grants.grants or p.grants.rules:
-        found.append(GrantsCleared())
+        found.append(events.GrantsCleared())
     if looser(p.mode, "default"):
-        found.append(ModeChanged(mode="default"))
+        found.append(events.ModeChanged(mode="default"))
     if p.scope != "sandboxed":
-        found.append(ScopeChanged(scope="sandboxed", implied=True))
+        found.append(events.ScopeChanged(scope="sandboxed", implied=True))
     if "@http" in p.model:
-        found.append(ModelChanged(model=""))
+        found.append(events.ModelChanged(model=""))
     return tuple(found)

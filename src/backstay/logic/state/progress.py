@@ -21,35 +21,8 @@ from backstay.logic.state.calls import EndedCall, OpenCall
 from backstay.logic.state.retries import RetryState
 from backstay.permissions import grants
 from backstay.permissions.grants import Grants
+from backstay.vocab import events
 from backstay.vocab.event import Delivery, Event, Recorded, Stop
-from backstay.vocab.events import (
-    ChildFinished,
-    ChildStarted,
-    Closed,
-    HistoryCleared,
-    InputDropped,
-    InputReceived,
-    InputTaken,
-    Interrupted,
-    MessageInjected,
-    ModeChanged,
-    ModelAsked,
-    ModelChanged,
-    ModelFailed,
-    ModelReplied,
-    Opened,
-    ProcessStarted,
-    Rewound,
-    Started,
-    StopDeadlinePassed,
-    ToolFinished,
-    TurnCompleted,
-    TurnStarted,
-    calls_of,
-)
-from backstay.vocab.events.files import RestoreFinished, RestoreStarted
-from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
-from backstay.vocab.events.tools import HookFinished, ScopeChanged
 from backstay.vocab.specs import FsScope, Mode, OnCrash
 
 LEFT: Final = 32
@@ -88,7 +61,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class OpenSkill(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A skill that a person runs in a child session, and that has not ended."""
 
-    started: ChildStarted
+    started: events.ChildStarted
     intent: str
     """The id of `started`, when this process performs it."""
     lost: bool = False
@@ -131,12 +104,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The open `CompactionStarted`."""
     restoring: str = ""
     """The open `RestoreStarted` that this process performs."""
-    restore: RestoreStarted | None = None
+    restore: events.RestoreStarted | None = None
     """The open `RestoreStarted`, also when the process that performed it died."""
     skill: OpenSkill | None = None
     """The skill that a person runs in a child session: no turn begins before its end."""
     calls: tuple[OpenCall, ...] = ()
-    left: tuple[ProcessStarted, ...] = ()
+    left: tuple[events.ProcessStarted, ...] = ()
     """The processes of calls that are over; some may run on in the background."""
     ended: tuple[EndedCall, ...] = ()
     """The calls of this round that have their results."""
@@ -201,13 +174,13 @@ def _listeners(kind: type[Event]) -> tuple[tuple[str, Part], ...]:
     return tuple((field, part) for field, folds_on, part in _PARTS if kind in folds_on)
 
 
-def _fold_started(_: Progress, __: Recorded, event: Started) -> Change:
+def _fold_started(_: Progress, __: Recorded, event: events.Started) -> Change:
     scope = event.context.fs_scope
     said = {"session": event.session, "model": event.model, "mode": event.mode}
     return {**said, "scope": scope, "scope_implied": event.scope_implied}
 
 
-def _fold_opened(p: Progress, _: Recorded, event: Opened) -> Change:
+def _fold_opened(p: Progress, _: Recorded, event: events.Opened) -> Change:
     return {
         "closed": False,
         "asking": "",
@@ -224,19 +197,19 @@ def _abandons(on_crash: OnCrash) -> bool:
     return on_crash == "abandon"
 
 
-def _input_received(p: Progress, _: Recorded, event: InputReceived) -> Change:
+def _input_received(p: Progress, _: Recorded, event: events.InputReceived) -> Change:
     return {"queue": (*p.queue, Queued(input=event.input, delivery=event.delivery))}
 
 
-def _input_gone(p: Progress, event: InputDropped | InputTaken) -> tuple[Queued, ...]:
+def _input_gone(p: Progress, event: events.InputDropped | events.InputTaken) -> tuple[Queued, ...]:
     return tuple(waiting for waiting in p.queue if waiting.input not in event.inputs)
 
 
-def _input_dropped(p: Progress, _: Recorded, event: InputDropped) -> Change:
+def _input_dropped(p: Progress, _: Recorded, event: events.InputDropped) -> Change:
     return {"queue": _input_gone(p, event)}
 
 
-def _turn_started(p: Progress, record: Recorded, event: TurnStarted) -> Change:
+def _turn_started(p: Progress, record: Recorded, event: events.TurnStarted) -> Change:
     return {
         "turn": OpenTurn(id=record.id, number=event.number, since=record.seq),
         "turns": event.number,
@@ -244,11 +217,11 @@ def _turn_started(p: Progress, record: Recorded, event: TurnStarted) -> Change:
     }
 
 
-def _input_taken(p: Progress, _: Recorded, event: InputTaken) -> Change:
+def _input_taken(p: Progress, _: Recorded, event: events.InputTaken) -> Change:
     return {"queue": _input_gone(p, event), "turn": p.turn and replace(p.turn, owes="reply")}
 
 
-def _turn_completed(p: Progress, _: Recorded, event: TurnCompleted) -> Change:
+def _turn_completed(p: Progress, _: Recorded, event: events.TurnCompleted) -> Change:
     return {
         "turn": None,
         "ended": (),
@@ -263,12 +236,12 @@ def _turn_completed(p: Progress, _: Recorded, event: TurnCompleted) -> Change:
     }
 
 
-def _model_asked(_: Progress, record: Recorded, __: ModelAsked) -> Change:
+def _model_asked(_: Progress, record: Recorded, __: events.ModelAsked) -> Change:
     return {"asking": record.id, "ended": ()}
 
 
-def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
-    calls = calls_of(event)
+def _model_replied(p: Progress, _: Recorded, event: events.ModelReplied) -> Change:
+    calls = events.calls_of(event)
     turn = p.turn and replace(
         p.turn,
         rounds=p.turn.rounds + 1,
@@ -280,7 +253,7 @@ def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
     return {"asking": "", "turn": turn, **_count_reply(p)}
 
 
-def _model_failed(p: Progress, _: Recorded, __: ModelFailed) -> Change:
+def _model_failed(p: Progress, _: Recorded, __: events.ModelFailed) -> Change:
     return {"asking": "", **_count_reply(p)}
 
 
@@ -292,28 +265,28 @@ def _count_reply(p: Progress) -> Change:
     return change
 
 
-def _fold_injected(p: Progress, _: Recorded, __: MessageInjected) -> Change:
+def _fold_injected(p: Progress, _: Recorded, __: events.MessageInjected) -> Change:
     """Take a message inside a turn as the refusal of its answer: it is injected for nothing else."""
     if p.turn is None or not p.turn.problem:
         return {}
     return {"turn": replace(p.turn, owes="reply", problem="", refusals=p.turn.refusals + 1)}
 
 
-def _compaction_over(p: Progress, _: Recorded, __: Compacted | CompactionFailed) -> Change:
+def _compaction_over(p: Progress, _: Recorded, __: events.Compacted | events.CompactionFailed) -> Change:
     return {"compacting": ""}
 
 
-def _child_started(p: Progress, record: Recorded, event: ChildStarted) -> Change:
+def _child_started(p: Progress, record: Recorded, event: events.ChildStarted) -> Change:
     if event.skill is None:
         return {}
     return {"skill": OpenSkill(started=event, intent=record.id, lost=p.skill is not None and p.skill.lost)}
 
 
-def _child_over(p: Progress, record: Recorded, event: ChildFinished) -> Change:
+def _child_over(p: Progress, record: Recorded, event: events.ChildFinished) -> Change:
     return {"skill": None} if event.skill else _call_over(p, record, event)
 
 
-def _call_over(p: Progress, record: Recorded, event: ToolFinished | ChildFinished) -> Change:
+def _call_over(p: Progress, record: Recorded, event: events.ToolFinished | events.ChildFinished) -> Change:
     over = [
         EndedCall(
             id=c.id,
@@ -329,11 +302,11 @@ def _call_over(p: Progress, record: Recorded, event: ToolFinished | ChildFinishe
     return {"ended": (*p.ended, *over), "left": (*p.left, *left)[-LEFT:]}
 
 
-def _fold_restored(p: Progress, record: Recorded, _: RestoreFinished) -> Change:
+def _fold_restored(p: Progress, record: Recorded, _: events.RestoreFinished) -> Change:
     return {"restoring": "", "restore": None} if record.cause == p.restoring else {}
 
 
-def _hook_finished(p: Progress, _: Recorded, event: HookFinished) -> Change:
+def _hook_finished(p: Progress, _: Recorded, event: events.HookFinished) -> Change:
     if event.event != "Stop" or not event.blocked or p.turn is None:
         return {}
     return {"turn": replace(p.turn, owes="reply", held=p.turn.held + 1)}
@@ -342,33 +315,33 @@ def _hook_finished(p: Progress, _: Recorded, event: HookFinished) -> Change:
 _FOLDS: Final[
     dict[type[Event], Callable[[Progress, Recorded, Any], Change]]
 ] = {  # Any: each function takes its own event
-    Started: _fold_started,
-    Opened: _fold_opened,
-    Closed: lambda p, r, e: {"closed": True},
-    ScopeChanged: lambda p, r, e: {"scope": e.scope, "scope_implied": e.implied},
-    ModeChanged: lambda p, r, e: {"mode": e.mode},
-    ModelChanged: lambda p, r, e: {"model": e.model},
-    InputReceived: _input_received,
-    InputDropped: _input_dropped,
-    TurnStarted: _turn_started,
-    InputTaken: _input_taken,
-    TurnCompleted: _turn_completed,
-    Interrupted: lambda p, r, e: {"stopping": r.id if p.turn else ""},
-    StopDeadlinePassed: lambda p, r, e: {"stop_timed_out": bool(p.stopping)},
-    ModelAsked: _model_asked,
-    ModelReplied: _model_replied,
-    ModelFailed: _model_failed,
-    ToolFinished: _call_over,
-    ChildStarted: _child_started,
-    ChildFinished: _child_over,
-    MessageInjected: _fold_injected,
-    HookFinished: _hook_finished,
-    CompactionStarted: lambda p, r, e: {"compacting": r.id},
-    Compacted: _compaction_over,
-    CompactionFailed: _compaction_over,
-    CompactionUndone: lambda p, r, e: {"compacting": ""},
-    HistoryCleared: lambda p, r, e: {"compacting": ""},
-    RestoreStarted: lambda p, r, e: {"restoring": r.id, "restore": e},
-    RestoreFinished: _fold_restored,
-    Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
+    events.Started: _fold_started,
+    events.Opened: _fold_opened,
+    events.Closed: lambda p, r, e: {"closed": True},
+    events.ScopeChanged: lambda p, r, e: {"scope": e.scope, "scope_implied": e.implied},
+    events.ModeChanged: lambda p, r, e: {"mode": e.mode},
+    events.ModelChanged: lambda p, r, e: {"model": e.model},
+    events.InputReceived: _input_received,
+    events.InputDropped: _input_dropped,
+    events.TurnStarted: _turn_started,
+    events.InputTaken: _input_taken,
+    events.TurnCompleted: _turn_completed,
+    events.Interrupted: lambda p, r, e: {"stopping": r.id if p.turn else ""},
+    events.StopDeadlinePassed: lambda p, r, e: {"stop_timed_out": bool(p.stopping)},
+    events.ModelAsked: _model_asked,
+    events.ModelReplied: _model_replied,
+    events.ModelFailed: _model_failed,
+    events.ToolFinished: _call_over,
+    events.ChildStarted: _child_started,
+    events.ChildFinished: _child_over,
+    events.MessageInjected: _fold_injected,
+    events.HookFinished: _hook_finished,
+    events.CompactionStarted: lambda p, r, e: {"compacting": r.id},
+    events.Compacted: _compaction_over,
+    events.CompactionFailed: _compaction_over,
+    events.CompactionUndone: lambda p, r, e: {"compacting": ""},
+    events.HistoryCleared: lambda p, r, e: {"compacting": ""},
+    events.RestoreStarted: lambda p, r, e: {"restoring": r.id, "restore": e},
+    events.RestoreFinished: _fold_restored,
+    events.Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from backstay.logic.state.transcript import Transcript
-from backstay.vocab.events import Opaque
+from backstay.vocab import events
 from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
@@ -52,7 +52,10 @@ class Outgoing:
         return transcript.messages[self._converted :]
 
     def extend(
-        self, fresh: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, Opaque] = MappingProxyType({})
+        self,
+        fresh: Sequence[SessionMessage],
+        resolve: Resolve,
+        opaques: Mapping[str, events.Opaque] = MappingProxyType({}),
     ) -> None:
         """Take in what was said since."""
         for message in fresh:
@@ -66,7 +69,7 @@ class Outgoing:
             )
 
 
-def find_blobs(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -> set[str]:
+def find_blobs(fresh: Iterable[SessionMessage], opaques: Mapping[str, events.Opaque]) -> set[str]:
     """Return the blobs that `extend` will ask for."""
     found: set[str] = set()
     for message in fresh:
@@ -80,7 +83,7 @@ def find_blobs(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -
 
 
 def to_messages(
-    transcript: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, Opaque] = MappingProxyType({})
+    transcript: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, events.Opaque] = MappingProxyType({})
 ) -> list[Message]:
     """Return the messages of a request, without system messages."""
     messages: list[Message] = []
@@ -101,7 +104,7 @@ def to_messages(
 
 
 def _message(
-    message: SessionMessage, parts: tuple[InFlightPart, ...], resolve: Resolve, opaque: Opaque | None
+    message: SessionMessage, parts: tuple[InFlightPart, ...], resolve: Resolve, opaque: events.Opaque | None
 ) -> Message:
     if opaque is None:
         return Message(role=message.role, parts=parts)

@@ -9,23 +9,8 @@ from msgspec.structs import replace
 from backstay.logic.budget import add, less
 from backstay.logic.context_usage import ContextState
 from backstay.logic.state.entries import Entry
+from backstay.vocab import events
 from backstay.vocab.event import Event, Recorded, ToolOutcome, TurnOutcome
-from backstay.vocab.events import (
-    CallJudged,
-    ChildFinished,
-    InputDropped,
-    InputReceived,
-    InputTaken,
-    ModelFailed,
-    ModelReplied,
-    PermissionAnswered,
-    ToolFinished,
-    TurnCompleted,
-    TurnStarted,
-    calls_of,
-)
-from backstay.vocab.events.limits import ChildPaused, Compacted
-from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import DurablePart, InputPart, TextRef, ToolCall, text_of
 from backstay.vocab.specs import Usage
 
@@ -118,7 +103,7 @@ class Results:
         self.inputs = inputs if inputs is not None else Inputs()
         self.open = open_turn
         self._calls: dict[str, ToolCall] = {}
-        self._verdicts: dict[str, CallJudged] = {}
+        self._verdicts: dict[str, events.CallJudged] = {}
         self._children: dict[str, tuple[Usage, int]] = {}
         """What the child sessions of the open turn have said that they spent."""
 
@@ -138,58 +123,58 @@ class Results:
         self.inputs.raw.clear()
         return ended
 
-    def _fold_dropped(self, record: Recorded, event: InputDropped) -> None:
+    def _fold_dropped(self, record: Recorded, event: events.InputDropped) -> None:
         if record.by == "hook" and self.open:  # its turn says why
             self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
         else:
             self.inputs.dropped.update(event.inputs)
 
-    def _fold_started(self, record: Recorded, event: TurnStarted) -> None:
+    def _fold_started(self, record: Recorded, event: events.TurnStarted) -> None:
         self.open = record.id
         self.turns[record.id] = TurnResult(turn=record.id, number=event.number, started=record.at)
 
-    def _fold_taken(self, _: Recorded, event: InputTaken) -> None:
+    def _fold_taken(self, _: Recorded, event: events.InputTaken) -> None:
         self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
 
-    def _fold_reply(self, _: Recorded, event: ModelReplied) -> None:
+    def _fold_reply(self, _: Recorded, event: events.ModelReplied) -> None:
         if self.open:
-            self._calls, self._verdicts = {call.id: call for call in calls_of(event)}, {}
+            self._calls, self._verdicts = {call.id: call for call in events.calls_of(event)}, {}
             said = event.parts if any(isinstance(part, TextRef) for part in event.parts) else ()
             self._change(text=text_of(event.parts), said=said, rounds=self.turns[self.open].rounds + 1)
             self._spend(event.usage, event.cost)
 
-    def _fold_paid(self, _: Recorded, event: ModelFailed | Compacted) -> None:
+    def _fold_paid(self, _: Recorded, event: events.ModelFailed | events.Compacted) -> None:
         self._spend(event.usage, event.cost)
 
-    def _fold_judged(self, _: Recorded, event: CallJudged) -> None:
+    def _fold_judged(self, _: Recorded, event: events.CallJudged) -> None:
         self._verdicts[event.call] = event
         if event.decision == "deny":
             by: DeniedBy = "hook" if event.reason == "hook" else "policy"
             self._deny(event.call, event.detail, "mode" if event.unasked else by)
 
-    def _fold_answer(self, _: Recorded, event: PermissionAnswered) -> None:
+    def _fold_answer(self, _: Recorded, event: events.PermissionAnswered) -> None:
         if not event.allowed:
             self._deny(event.call, event.message or "refused", "nobody" if event.nobody else "person")
         elif event.args and event.call in self._calls:
             self._calls[event.call] = replace(self._calls[event.call], args=event.args)
 
-    def _fold_hook(self, _: Recorded, event: HookFinished) -> None:
+    def _fold_hook(self, _: Recorded, event: events.HookFinished) -> None:
         if event.event == "PreToolUse" and event.args and event.subject in self._calls:
             self._calls[event.subject] = replace(self._calls[event.subject], args=event.args)
         elif event.event == "PermissionRequest" and event.decision == "deny":
             self._deny(event.subject, event.reason or "a hook refused it", "hook")
 
-    def _fold_tool_end(self, _: Recorded, event: ToolFinished) -> None:
+    def _fold_tool_end(self, _: Recorded, event: events.ToolFinished) -> None:
         self._add_summary(event.call, event.outcome, event.code)
 
-    def _fold_child_pause(self, _: Recorded, event: ChildPaused) -> None:
+    def _fold_child_pause(self, _: Recorded, event: events.ChildPaused) -> None:
         self._child_spent(event)
 
-    def _fold_child_end(self, _: Recorded, event: ChildFinished) -> None:
+    def _fold_child_end(self, _: Recorded, event: events.ChildFinished) -> None:
         self._child_spent(event)
         self._add_summary(event.call, event.outcome)
 
-    def _fold_completed(self, record: Recorded, event: TurnCompleted) -> None:
+    def _fold_completed(self, record: Recorded, event: events.TurnCompleted) -> None:
         self._change(
             outcome=event.outcome,
             stop_reason=event.stop_reason,
@@ -199,7 +184,7 @@ class Results:
         )
         self.open, self._calls, self._children = "", {}, {}
 
-    def _fold_received(self, _: Recorded, event: InputReceived) -> None:
+    def _fold_received(self, _: Recorded, event: events.InputReceived) -> None:
         self.inputs.parts[event.input] = event.parts
         if event.display:
             self.inputs.displays[event.input] = event.display
@@ -220,7 +205,7 @@ class Results:
                 unpriced=turn.unpriced + (calls if cost is None else 0),
             )
 
-    def _child_spent(self, event: ChildFinished | ChildPaused) -> None:
+    def _child_spent(self, event: events.ChildFinished | events.ChildPaused) -> None:
         """Add what a child says that it has spent in all; what it had said before is counted already."""
         if event.spent is None:
             return
@@ -253,20 +238,20 @@ class Results:
 
 
 _FOLDS: Final[dict[type[Event], Callable[[Results, Recorded, Any], None]]] = {  # Any: each takes its own event
-    InputReceived: Results._fold_received,
-    InputDropped: Results._fold_dropped,
-    InputTaken: Results._fold_taken,
-    TurnStarted: Results._fold_started,
-    TurnCompleted: Results._fold_completed,
-    ModelReplied: Results._fold_reply,
-    ModelFailed: Results._fold_paid,
-    Compacted: Results._fold_paid,
-    CallJudged: Results._fold_judged,
-    PermissionAnswered: Results._fold_answer,
-    HookFinished: Results._fold_hook,
-    ToolFinished: Results._fold_tool_end,
-    ChildFinished: Results._fold_child_end,
-    ChildPaused: Results._fold_child_pause,
+    events.InputReceived: Results._fold_received,
+    events.InputDropped: Results._fold_dropped,
+    events.InputTaken: Results._fold_taken,
+    events.TurnStarted: Results._fold_started,
+    events.TurnCompleted: Results._fold_completed,
+    events.ModelReplied: Results._fold_reply,
+    events.ModelFailed: Results._fold_paid,
+    events.Compacted: Results._fold_paid,
+    events.CallJudged: Results._fold_judged,
+    events.PermissionAnswered: Results._fold_answer,
+    events.HookFinished: Results._fold_hook,
+    events.ToolFinished: Results._fold_tool_end,
+    events.ChildFinished: Results._fold_child_end,
+    events.ChildPaused: Results._fold_child_pause,
 }
 FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that results are made of."""

@@ -11,13 +11,11 @@ from backstay.logic.state.calls import OpenCall
 from backstay.logic.state.lifecycle import Lifecycle, move
 from backstay.logic.state.progress import OpenTurn, Progress
 from backstay.logic.text import pluralise
+from backstay.vocab import events
 from backstay.vocab.event import Draft, Event
-from backstay.vocab.events import ModeChanged, ModelChanged, Opened, Renamed
-from backstay.vocab.events.limits import BudgetSet
-from backstay.vocab.events.tools import ScopeChanged
 from backstay.vocab.specs import OnCrash
 
-SETTINGS: Final = (Renamed, ModeChanged, ModelChanged, ScopeChanged, BudgetSet)
+SETTINGS: Final = (events.Renamed, events.ModeChanged, events.ModelChanged, events.ScopeChanged, events.BudgetSet)
 """What an opening may set, and a person later."""
 
 
@@ -53,7 +51,7 @@ class PendingOpen(Struct, frozen=True):
 
     def after(self, event: Event) -> "PendingOpen":
         """Return what is pending once `event` is in the log."""
-        if isinstance(event, Opened):
+        if isinstance(event, events.Opened):
             return PendingOpen()
         if isinstance(event, SETTINGS):
             return PendingOpen(tuple(draft for draft in self.drafts if type(draft.event) is not type(event)))
@@ -63,11 +61,11 @@ class PendingOpen(Struct, frozen=True):
         """Return `progress` with the model, mode and scope of the opening."""
         for draft in self.drafts:
             match draft.event:
-                case ModelChanged(model=model):
+                case events.ModelChanged(model=model):
                     progress = replace(progress, model=model)
-                case ModeChanged(mode=mode):
+                case events.ModeChanged(mode=mode):
                     progress = replace(progress, mode=mode)
-                case ScopeChanged(scope=scope, implied=implied):
+                case events.ScopeChanged(scope=scope, implied=implied):
                     progress = replace(progress, scope=scope, scope_implied=implied)
                 case _:
                     pass
@@ -75,7 +73,7 @@ class PendingOpen(Struct, frozen=True):
 
     def name_after(self, name: str) -> str:
         """Return the name of the session that is called `name` in the log."""
-        names = [draft.event.name for draft in self.drafts if isinstance(draft.event, Renamed)]
+        names = [draft.event.name for draft in self.drafts if isinstance(draft.event, events.Renamed)]
         return names[-1] if names else name
 
     def life_with(self, life: Lifecycle) -> Lifecycle:

@@ -11,10 +11,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from backstay.vocab import events
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, Opened, TurnStarted
-from backstay.vocab.events.limits import Compacted, FallbackTaken, WaitEnded, WaitStarted
 
 PASSING: Final[frozenset[ErrorKind]] = frozenset(("rate_limit", "overloaded", "timeout", "transport"))
 """Kinds that a second attempt may cure."""
@@ -79,7 +78,7 @@ def fold_retries(state: RetryState, record: Recorded) -> RetryState:
     return state if change is None else change(state, record, record.event)
 
 
-def wait(state: RetryState, retries: Retries, now: int) -> WaitStarted | None:
+def wait(state: RetryState, retries: Retries, now: int) -> events.WaitStarted | None:
     """Return the wait before the same model is asked again; None when it is given up."""
     failure = state.failure
     if failure is None or failure.kind not in PASSING or failure.shown or state.failures >= retries.attempts:
@@ -91,7 +90,7 @@ def wait(state: RetryState, retries: Retries, now: int) -> WaitStarted | None:
     if delay > retries.longest_wait_s:
         return None
     until = now + int(delay * SECOND)
-    return WaitStarted(
+    return events.WaitStarted(
         until=until,
         model=state.model,
         attempt=state.failures + 1,
@@ -100,7 +99,7 @@ def wait(state: RetryState, retries: Retries, now: int) -> WaitStarted | None:
     )
 
 
-def fallback(state: RetryState, chain: Sequence[str], retries: Retries, now: int) -> FallbackTaken | None:
+def fallback(state: RetryState, chain: Sequence[str], retries: Retries, now: int) -> events.FallbackTaken | None:
     """Return the next model of the chain; None when the failure is not of that kind or there is none left."""
     failure = state.failure
     if failure is None or failure.shown or state.model not in chain:
@@ -113,7 +112,7 @@ def fallback(state: RetryState, chain: Sequence[str], retries: Retries, now: int
     if to is None:
         return None
     until = now + int(retries.cooldown_s * SECOND)
-    return FallbackTaken(came_from=state.model, to=to, kind=failure.kind, until=until)
+    return events.FallbackTaken(came_from=state.model, to=to, kind=failure.kind, until=until)
 
 
 def _chance(word: str) -> float:
@@ -121,7 +120,7 @@ def _chance(word: str) -> float:
     return zlib.crc32(word.encode()) / 2**32
 
 
-def _fold_failure(state: RetryState, record: Recorded, event: ModelFailed) -> RetryState:
+def _fold_failure(state: RetryState, record: Recorded, event: events.ModelFailed) -> RetryState:
     if not state.model:  # another model answers now: what this one said is past
         return state
     failure = Failure(
@@ -134,27 +133,27 @@ def _fold_failure(state: RetryState, record: Recorded, event: ModelFailed) -> Re
     return replace(state, failures=state.failures + 1, failure=failure)
 
 
-def _fold_asked(state: RetryState, _: Recorded, event: ModelAsked) -> RetryState:
+def _fold_asked(state: RetryState, _: Recorded, event: events.ModelAsked) -> RetryState:
     failures = state.failures if state.model == event.model else 0
     return replace(state, model=event.model, failures=failures, failure=None)
 
 
-def _fold_fallback(state: RetryState, _: Recorded, event: FallbackTaken) -> RetryState:
+def _fold_fallback(state: RetryState, _: Recorded, event: events.FallbackTaken) -> RetryState:
     cooling = (*(each for each in state.cooling if each[0] != event.came_from), (event.came_from, event.until))
     return replace(state, model=event.to, failures=0, failure=None, cooling=cooling, not_before=0)
 
 
 _FOLDS: Final[dict[type[Event], Callable[[RetryState, Recorded, Any], RetryState]]] = {  # Any: each takes its own event
-    TurnStarted: lambda t, r, e: replace(t, model="", failures=0, failure=None, not_before=0),
-    ModelChanged: lambda t, r, e: RetryState(cooling=tuple(each for each in t.cooling if each[0] != e.model)),
-    ModelAsked: _fold_asked,
-    ModelReplied: lambda t, r, e: replace(t, failures=0, failure=None),
-    ModelFailed: _fold_failure,
-    WaitStarted: lambda t, r, e: replace(t, waiting=r.id, not_before=e.until, kind=e.kind, failure=None),
-    WaitEnded: lambda t, r, e: replace(t, waiting="", not_before=0),
-    FallbackTaken: _fold_fallback,
-    Compacted: lambda t, r, e: replace(t, failures=0, failure=None),
-    Opened: lambda t, r, e: replace(t, waiting=""),
+    events.TurnStarted: lambda t, r, e: replace(t, model="", failures=0, failure=None, not_before=0),
+    events.ModelChanged: lambda t, r, e: RetryState(cooling=tuple(each for each in t.cooling if each[0] != e.model)),
+    events.ModelAsked: _fold_asked,
+    events.ModelReplied: lambda t, r, e: replace(t, failures=0, failure=None),
+    events.ModelFailed: _fold_failure,
+    events.WaitStarted: lambda t, r, e: replace(t, waiting=r.id, not_before=e.until, kind=e.kind, failure=None),
+    events.WaitEnded: lambda t, r, e: replace(t, waiting="", not_before=0),
+    events.FallbackTaken: _fold_fallback,
+    events.Compacted: lambda t, r, e: replace(t, failures=0, failure=None),
+    events.Opened: lambda t, r, e: replace(t, waiting=""),
 }
 FOLDS_ON: Final = frozenset(_FOLDS)
 """The events that change it."""

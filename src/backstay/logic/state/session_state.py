@@ -15,18 +15,17 @@ from backstay.logic.state.outline import project
 from backstay.logic.state.progress import Progress, fold, fold_all
 from backstay.logic.state.results import Inputs, Results, TurnResult
 from backstay.logic.state.transcript import Transcript, TranscriptSnapshot
+from backstay.vocab import events
 from backstay.vocab.deltas import Notice
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.events import HistoryCleared, Rewound, SlotWritten, TurnCompleted, TurnStarted
-from backstay.vocab.events.instructions import InstructionsRead, MemoryNoted, NotesShown
-from backstay.vocab.events.limits import Compacted, CompactionUndone
-from backstay.vocab.events.tools import FileSeen, OutputKept
 from backstay.vocab.messages import SessionMessage, iso
 from backstay.vocab.specs import OnCrash, SessionMeta, ToolSpec
 
-_KEEPS: Final = frozenset((SlotWritten, FileSeen, OutputKept, InstructionsRead, NotesShown))
+_KEEPS: Final = frozenset(
+    (events.SlotWritten, events.FileSeen, events.OutputKept, events.InstructionsRead, events.NotesShown)
+)
 """Events whose newest word on a thing counts."""
-_FORGETS: Final = frozenset((Compacted, CompactionUndone, HistoryCleared, Rewound))
+_FORGETS: Final = frozenset((events.Compacted, events.CompactionUndone, events.HistoryCleared, events.Rewound))
 """Events after which it is not known which notes the model still has."""
 
 
@@ -37,7 +36,7 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     life: Lifecycle
     usage: UsageTotals
     meta: SessionMeta
-    slots: dict[str, SlotWritten]
+    slots: dict[str, events.SlotWritten]
     seen: dict[str, str]
     outputs: dict[str, str]
     instructions: str
@@ -73,8 +72,8 @@ class State:
         self.usage = UsageTotals()
         self.transcript = Transcript()
         self.results = Results()
-        self.slots: dict[str, SlotWritten] = {}
-        self.slots_before: dict[str, SlotWritten] = {}
+        self.slots: dict[str, events.SlotWritten] = {}
+        self.slots_before: dict[str, events.SlotWritten] = {}
         """The slots when the newest turn began: those that count when it is given up."""
         self.seen: dict[str, str] = {}
         """The version of each file when the session last read or wrote it."""
@@ -104,7 +103,7 @@ class State:
             self.results.apply(record)
         if kind in _KEEPS:
             self._keep(record.event)
-        elif kind is TurnStarted:
+        elif kind is events.TurnStarted:
             self.slots_before = dict(self.slots)
         elif kind in _FORGETS:
             self.notes = {}
@@ -114,20 +113,20 @@ class State:
 
     def _keep(self, event: Event) -> None:
         match event:
-            case SlotWritten():
+            case events.SlotWritten():
                 self.slots[event.owner] = event
-            case FileSeen():
+            case events.FileSeen():
                 self.seen[event.path] = event.version
-            case OutputKept():
+            case events.OutputKept():
                 self.outputs[event.output] = event.sha256
-            case InstructionsRead():
+            case events.InstructionsRead():
                 self.instructions = event.sha256
-            case NotesShown():
+            case events.NotesShown():
                 self.notes[event.path] = event.sha256
             case _:
                 raise AssertionError(event)
 
-    def slots_for(self, on_crash: OnCrash) -> dict[str, SlotWritten]:
+    def slots_for(self, on_crash: OnCrash) -> dict[str, events.SlotWritten]:
         """Return the slots that count when the turn that is open goes on, or is given up."""
         return self.slots_before if self.progress.busy and on_crash == "abandon" else self.slots
 
@@ -201,12 +200,12 @@ def restore(content: bytes) -> State:
 
 def needs_whole_log(records: Iterable[Recorded]) -> bool:
     """Return whether `records` lead back to a path that a restored state does not have."""
-    return any(isinstance(r.event, Rewound | CompactionUndone) or _is_abandoned(r) for r in records)
+    return any(isinstance(r.event, events.Rewound | events.CompactionUndone) or _is_abandoned(r) for r in records)
 
 
 def _is_abandoned(record: Recorded) -> bool:
     """Return whether a turn ends here that the conversation does not keep."""
-    return isinstance(record.event, TurnCompleted) and record.event.outcome == "abandoned"
+    return isinstance(record.event, events.TurnCompleted) and record.event.outcome == "abandoned"
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -222,7 +221,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     system_prompt: str = ""
     """As it was sent last: kept beside the messages to make diagnosis easy."""
     tool_schemas: tuple[ToolSpec, ...] = ()
-    memory_events: tuple[MemoryNoted, ...] = ()
+    memory_events: tuple[events.MemoryNoted, ...] = ()
     """What became of memories in it."""
     used_memory_references: tuple[str, ...] = ()
     """The ids of the memories that were used, each once."""
@@ -246,7 +245,7 @@ def record_of(state: State, *, system_prompt: str = "", tool_schemas: tuple[Tool
     )
 
 
-def list_used_memories(noted: Iterable[MemoryNoted]) -> tuple[str, ...]:
+def list_used_memories(noted: Iterable[events.MemoryNoted]) -> tuple[str, ...]:
     """Return the ids of the memories that were used, each once."""
     return tuple(dict.fromkeys(each.memory for each in noted if each.act == "used"))
 

@@ -13,30 +13,8 @@ import msgspec
 from backstay.logic.compaction import apply as shortened
 from backstay.logic.compaction import frame_summary
 from backstay.logic.state.entries import Beside, Entry, EntryFold
+from backstay.vocab import events
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.events import (
-    ChildFinished,
-    ChildStarted,
-    EntryAdded,
-    HistoryCleared,
-    InputReceived,
-    InputTaken,
-    MessageInjected,
-    ModelReplied,
-    Opaque,
-    PermissionAnswered,
-    Rewound,
-    Started,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-    TurnStarted,
-    child_report,
-)
-from backstay.vocab.events.files import FileKept
-from backstay.vocab.events.instructions import MemoryNoted
-from backstay.vocab.events.limits import Compacted, CompactionUndone
-from backstay.vocab.events.tools import HookFinished, Todo, TodosWritten
 from backstay.vocab.messages import (
     DurablePart,
     InputPart,
@@ -51,19 +29,19 @@ from backstay.vocab.messages import (
 
 NODES: Final[frozenset[type[Event]]] = frozenset(
     {
-        TurnStarted,
-        InputTaken,
-        ModelReplied,
-        ToolFinished,
-        ChildFinished,
-        MessageInjected,
-        HookFinished,
-        TodosWritten,
-        EntryAdded,
-        HistoryCleared,
-        Compacted,
-        CompactionUndone,
-        TurnCompleted,
+        events.TurnStarted,
+        events.InputTaken,
+        events.ModelReplied,
+        events.ToolFinished,
+        events.ChildFinished,
+        events.MessageInjected,
+        events.HookFinished,
+        events.TodosWritten,
+        events.EntryAdded,
+        events.HistoryCleared,
+        events.Compacted,
+        events.CompactionUndone,
+        events.TurnCompleted,
     }
 )
 
@@ -82,15 +60,15 @@ class Branches:
         """Take an event in; return whether the path jumped, so that its folds must walk it anew."""
         event = record.event
         kind = type(event)
-        if kind is Rewound:
-            self.tip = event.to if isinstance(event, Rewound) else ""
+        if kind is events.Rewound:
+            self.tip = event.to if isinstance(event, events.Rewound) else ""
             return True
         if kind not in NODES:
             return False
-        if kind is TurnStarted:
+        if kind is events.TurnStarted:
             self._before_turn = self.tip
         self.parents[record.id] = self.tip
-        if isinstance(event, TurnCompleted) and event.outcome == "abandoned":
+        if isinstance(event, events.TurnCompleted) and event.outcome == "abandoned":
             self.tip = self._before_turn
             return True
         self.tip = record.id
@@ -108,10 +86,18 @@ class Branches:
 
 
 BESIDE: Final[frozenset[type[Event]]] = frozenset(
-    {Started, InputReceived, ToolStarted, ChildStarted, PermissionAnswered, FileKept, MemoryNoted}
+    {
+        events.Started,
+        events.InputReceived,
+        events.ToolStarted,
+        events.ChildStarted,
+        events.PermissionAnswered,
+        events.FileKept,
+        events.MemoryNoted,
+    }
 )
 """Events that are no nodes of a path and add something to it."""
-FOLDS_ON: Final[frozenset[type[Event]]] = NODES | BESIDE | {Rewound}
+FOLDS_ON: Final[frozenset[type[Event]]] = NODES | BESIDE | {events.Rewound}
 """The events that a transcript folds."""
 
 
@@ -123,10 +109,10 @@ class TranscriptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[SessionMessage]
     turn_ids: list[str]
     waiting: dict[str, tuple[InputPart, ...]]
-    compacted: Compacted | None
-    opaques: dict[str, Opaque]
-    todos: tuple[Todo, ...]
-    memory: list[MemoryNoted] = []
+    compacted: events.Compacted | None
+    opaques: dict[str, events.Opaque]
+    todos: tuple[events.Todo, ...]
+    memory: list[events.MemoryNoted] = []
 
 
 class Transcript:
@@ -157,13 +143,13 @@ class Transcript:
         """The turns on the path, in order."""
         self.epoch = 0
         """Changes when `messages` was not merely appended to."""
-        self.compacted: Compacted | None = None
+        self.compacted: events.Compacted | None = None
         """The compaction that `messages` begin with."""
-        self.opaques: dict[str, Opaque] = {}
+        self.opaques: dict[str, events.Opaque] = {}
         """What only its provider can read, by the message it belongs to."""
-        self.todos: tuple[Todo, ...] = ()
+        self.todos: tuple[events.Todo, ...] = ()
         """What is to be done, as the path has it."""
-        self.memory: list[MemoryNoted] = []
+        self.memory: list[events.MemoryNoted] = []
         """What became of memories, on all paths: a rewind takes none of it back."""
         self.complete = snapshot is None
         self._beside = Beside()
@@ -182,7 +168,7 @@ class Transcript:
         if type(event) in BESIDE:
             self._take_beside(record, event)
             return
-        if isinstance(event, HookFinished) and event.args and event.event in ("PreToolUse", "PermissionRequest"):
+        if isinstance(event, events.HookFinished) and event.args and event.event in ("PreToolUse", "PermissionRequest"):
             self._beside.args.setdefault(event.subject, event.args)
         jumped = self.branches.apply(record)
         if record.id in self.branches.parents:
@@ -232,7 +218,7 @@ class Transcript:
         """Return the node that ends `turn`; None when no ended turn of any path is called that."""
         for node, record in self._nodes.items():
             if (
-                isinstance(record.event, TurnCompleted)
+                isinstance(record.event, events.TurnCompleted)
                 and record.event.turn == turn
                 and record.event.outcome != "abandoned"
             ):
@@ -241,12 +227,14 @@ class Transcript:
 
     def is_turn(self, node: str) -> bool:
         """Return whether `node` is the beginning of a turn."""
-        return node in self._nodes and isinstance(self._nodes[node].event, TurnStarted)
+        return node in self._nodes and isinstance(self._nodes[node].event, events.TurnStarted)
 
     def was_abandoned(self, turn: str) -> bool:
         """Return whether `turn` was given up after a crash."""
         ends = (record.event for record in self._nodes.values())
-        return any(isinstance(end, TurnCompleted) and end.turn == turn and end.outcome == "abandoned" for end in ends)
+        return any(
+            isinstance(end, events.TurnCompleted) and end.turn == turn and end.outcome == "abandoned" for end in ends
+        )
 
     def before_turn(self, turn: str) -> str | None:
         """Return the node that `turn` grew from (empty at the beginning); None when there is no such turn."""
@@ -254,7 +242,7 @@ class Transcript:
 
     def turns_up_to(self, node: str) -> int:
         """Return how many turns the path to `node` holds."""
-        return sum(isinstance(record.event, TurnStarted) for record in self.path(node))
+        return sum(isinstance(record.event, events.TurnStarted) for record in self.path(node))
 
     def at(self, node: str) -> "Transcript":
         """Return the conversation as it is at `node`, on any path."""
@@ -274,26 +262,26 @@ class Transcript:
     def newest_compaction(self) -> str:
         """Return the id of the compaction that is in force; empty when none is."""
         path = self.path()
-        undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
-        made = (r.id for r in reversed(path) if isinstance(r.event, Compacted) and r.id not in undone)
+        undone = {record.event.compaction for record in path if isinstance(record.event, events.CompactionUndone)}
+        made = (r.id for r in reversed(path) if isinstance(r.event, events.Compacted) and r.id not in undone)
         return next(made, "")
 
     def _take_beside(self, record: Recorded, event: Event) -> None:
         """Take in what is beside the path."""
         match event:
-            case InputReceived():
+            case events.InputReceived():
                 self._inputs[event.input] = event.parts
                 if event.display:
                     self._beside.displays[event.input] = event.display
-            case ToolStarted() | ChildStarted():
+            case events.ToolStarted() | events.ChildStarted():
                 self._beside.starts.append(record)
-            case PermissionAnswered(allowed=True, args=args) if args:
+            case events.PermissionAnswered(allowed=True, args=args) if args:
                 self._beside.args[event.call] = args
-            case FileKept() if event.call and (event.kind == "absent" or event.sha256):
+            case events.FileKept() if event.call and (event.kind == "absent" or event.sha256):
                 self._beside.kept[event.call] = event.sha256
-            case MemoryNoted():
+            case events.MemoryNoted():
                 self.memory.append(event)
-            case Started():
+            case events.Started():
                 self.session = event.session
             case _:
                 pass
@@ -302,32 +290,32 @@ class Transcript:
         self.messages, self.turn_ids, self.compacted, self.opaques, self.todos = [], [], None, {}, ()
         self.epoch += 1
         path = self.path()
-        undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
+        undone = {record.event.compaction for record in path if isinstance(record.event, events.CompactionUndone)}
         for record in path:
-            if record.id not in undone | without and not isinstance(record.event, CompactionUndone):
+            if record.id not in undone | without and not isinstance(record.event, events.CompactionUndone):
                 self._show(record)
 
     def _show(self, record: Recorded) -> None:
         event = record.event
-        if isinstance(event, TurnStarted):
+        if isinstance(event, events.TurnStarted):
             self.turn_ids.append(record.id)
-        elif isinstance(event, HistoryCleared):
+        elif isinstance(event, events.HistoryCleared):
             self.messages, self.compacted, self.opaques, self.todos = [], None, {}, ()
             self.epoch += 1
-        elif isinstance(event, Compacted):
+        elif isinstance(event, events.Compacted):
             self._compact(record, event)
-        elif isinstance(event, CompactionUndone):
+        elif isinstance(event, events.CompactionUndone):
             self._walk()
-        elif isinstance(event, TodosWritten):
+        elif isinstance(event, events.TodosWritten):
             self.todos = event.todos
-        elif isinstance(event, HookFinished):
+        elif isinstance(event, events.HookFinished):
             self._replace_result(event)
         elif message := self._message(record, event):
             self.messages.append(message)
-            if isinstance(event, ModelReplied) and event.opaque is not None:
+            if isinstance(event, events.ModelReplied) and event.opaque is not None:
                 self.opaques[record.id] = event.opaque
 
-    def _compact(self, record: Recorded, event: Compacted) -> None:
+    def _compact(self, record: Recorded, event: events.Compacted) -> None:
         summary = SessionMessage(
             id=record.id,
             session=self.session,
@@ -342,7 +330,7 @@ class Transcript:
         self.opaques = {message: opaque for message, opaque in self.opaques.items() if message in kept}
         self.epoch += 1
 
-    def _replace_result(self, event: HookFinished) -> None:
+    def _replace_result(self, event: events.HookFinished) -> None:
         """Show the model what a hook made of a tool's output."""
         if event.output is None:
             return
@@ -356,22 +344,22 @@ class Transcript:
 
     def _message(self, record: Recorded, event: Event) -> SessionMessage | None:
         match event:
-            case InputTaken():
+            case events.InputTaken():
                 parts = tuple(part for one in event.inputs for part in self._inputs.get(one, ()))
                 return self._make_message(record, "user", parts)
-            case ModelReplied():
+            case events.ModelReplied():
                 state: Literal["complete", "interrupted"] = "interrupted" if event.stop == "interrupted" else "complete"
                 return self._make_message(record, "assistant", event.parts, model=event.model, state=state)
-            case ToolFinished():
+            case events.ToolFinished():
                 result = ToolResult(call=event.call, content=event.content, is_error=event.outcome != "ok")
                 return self._make_message(record, "tool", (result,))
-            case ChildFinished():
-                report = Text(text=child_report(event))
+            case events.ChildFinished():
+                report = Text(text=events.child_report(event))
                 if event.skill:
                     return self._make_message(record, "user", (report,))
                 result = ToolResult(call=event.call, content=(report,), is_error=event.outcome != "completed")
                 return self._make_message(record, "tool", (result,))
-            case MessageInjected():
+            case events.MessageInjected():
                 return self._make_message(record, event.role, event.parts)
             case _:
                 return None
@@ -447,7 +435,7 @@ def segment(transcript: Transcript) -> tuple[Turn, ...]:
     """Cut a conversation into turns, also those that a summary stands for. What was cleared is left out."""
     walk_nodes = list(transcript.walk_nodes())
     cleared = max(
-        (at for at, (record, _) in enumerate(walk_nodes) if isinstance(record.event, HistoryCleared)), default=-1
+        (at for at, (record, _) in enumerate(walk_nodes) if isinstance(record.event, events.HistoryCleared)), default=-1
     )
     return tuple(segments(walk_nodes[cleared + 1 :]))
 
@@ -462,19 +450,19 @@ def segments(walk_nodes: Iterable[NodeMessage]) -> Iterator[Turn]:
     inputs: list[SessionMessage] = []
     for record, message in walk_nodes:
         event = record.event
-        if isinstance(event, TurnStarted):
+        if isinstance(event, events.TurnStarted):
             messages, inputs = [], []
             if turn is not None and turn.messages == turn.inputs:
                 messages, inputs = [*turn.messages], [*turn.inputs]
             elif turn is not None:
                 yield turn
             turn = None
-        elif isinstance(event, TurnCompleted):
+        elif isinstance(event, events.TurnCompleted):
             done = event.outcome == "completed" and is_answered(messages)
             turn = Turn(messages=tuple(messages), inputs=tuple(inputs), completed=done)
         elif message is not None:
             messages.append(message)
-            inputs += [message] if isinstance(event, InputTaken) else []
+            inputs += [message] if isinstance(event, events.InputTaken) else []
     if turn is not None:
         yield turn
 

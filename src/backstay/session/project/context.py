@@ -23,8 +23,8 @@ from backstay.session.open import Prepared
 from backstay.session.options import ResolvedOptions
 from backstay.session.toolbox import StoredOutputs
 from backstay.system.folders import data_dir
+from backstay.vocab import events
 from backstay.vocab.event import Draft
-from backstay.vocab.events.tools import TaintMet
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import ModelFacts
 
@@ -221,7 +221,7 @@ class ProjectContext:
         """Record that untrusted input enters the conversation."""
         services = self._bound().services
         if "untrusted" not in services.state.progress.grants.taint:
-            met = Draft(event=TaintMet(taints=("untrusted",), source=source), by="user")
+            met = Draft(event=events.TaintMet(taints=("untrusted",), source=source), by="user")
             await services.inbox.deliver(met, wakes=False)
 
     async def remember(
@@ -230,7 +230,7 @@ class ProjectContext:
         """Ask the memory something, beside the loop."""
         assert self.memory is not None
         asked = await anyio.to_thread.run_sync(partial(answer, self.memory, *args, **kwargs))
-        if any(event.act in ("saved", "approved") for event in asked.events):
+        if any(event.act in ("saved", "approved") for event in asked.noted):
             await self.refresh("changed")
         return asked
 

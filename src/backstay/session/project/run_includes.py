@@ -18,9 +18,9 @@ from backstay.skills.includes import FileInclusion, Inclusion, ShellInclusion
 from backstay.skills.render import Judged
 from backstay.tools.files.open_beneath import reach
 from backstay.tools.files.target import Refused, find_target
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft, Event
-from backstay.vocab.events.tools import CallFacts, TaintMet
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import Taint
 
@@ -38,7 +38,7 @@ class InclusionRunner:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._facts: dict[Inclusion, CallFacts | None] = {}
+        self._facts: dict[Inclusion, events.CallFacts | None] = {}
         self._taints: dict[Inclusion, tuple[Taint, ...]] = {}
 
     async def judge(
@@ -104,7 +104,7 @@ class InclusionRunner:
         met = self._taints.get(inclusion, ())
         if not set(met) <= self._services.state.progress.grants.taint:
             await self._services.inbox.deliver(
-                Draft(event=TaintMet(taints=met, source=str(inclusion)[:200])), wakes=False
+                Draft(event=events.TaintMet(taints=met, source=str(inclusion)[:200])), wakes=False
             )
 
     def _read(self, inclusion: FileInclusion) -> str | None:

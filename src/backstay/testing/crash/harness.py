@@ -35,8 +35,8 @@ from backstay.system.machine import SystemClock
 from backstay.testing.crash.process import Blow, When
 from backstay.testing.crash.recovery import RESUME, WAYS, Way, judge, judge_dead, log_of
 from backstay.testing.crash.stage import SESSION, STORES, OpenStore, Scenario, Stage, Trial
+from backstay.vocab import events
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import Started, ToolStarted
 from backstay.vocab.specs import Owner
 
 __all__ = ["Blow", "BrokenPromise", "CrashPoint", "CrashReport", "Scenario", "Stage", "Way", "crash_everywhere"]
@@ -195,8 +195,8 @@ def _points(rehearsal: Rehearsal, ways: Sequence[Way], pairs: int, chance: rando
     for _ in range(pairs if blows else 0):
         second = Blow(append=chance.randint(1, 6), when=chance.choice(SIDES))
         yield CrashPoint(kind="pair", way=chance.choice(ways), blows=(chance.choice(blows), second))
-    for events in range(1, len(rehearsal.log) + 1):
-        yield from (CrashPoint(kind="prefix", way=way, events=events) for way in ways)
+    for length in range(1, len(rehearsal.log) + 1):
+        yield from (CrashPoint(kind="prefix", way=way, events=length) for way in ways)
 
 
 async def _cut(trial: Trial, rehearsal: Rehearsal, length: int) -> None:
@@ -209,7 +209,7 @@ async def _cut(trial: Trial, rehearsal: Rehearsal, length: int) -> None:
     await trial.store.append(lease, 0, (first, *log[1:]), rehearsal.blobs)
     trial.ledger.acknowledged[SESSION] += (first, *log[1:])
     for record in log:
-        if isinstance(record.event, ToolStarted):
+        if isinstance(record.event, events.ToolStarted):
             trial.ledger.effects[record.event.name, record.event.key] = 1
 
 
@@ -218,5 +218,5 @@ async def _die(stage: Stage) -> None:
 
 
 def _of_store(record: Recorded, identity: str) -> Recorded:
-    assert isinstance(record.event, Started)
+    assert isinstance(record.event, events.Started)
     return replace(record, event=replace(record.event, store=identity))

@@ -13,29 +13,8 @@ from typing import Final
 from backstay.logic.state.request_messages import Outgoing
 from backstay.logic.state.transcript import Transcript
 from backstay.ports import ModelRequest
+from backstay.vocab import events
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import (
-    CallJudged,
-    ChildFinished,
-    ChildStarted,
-    HistoryCleared,
-    InputDropped,
-    InputReceived,
-    InputTaken,
-    ModelAsked,
-    ModelFailed,
-    ModelReplied,
-    PermissionAnswered,
-    Rewound,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-    TurnStarted,
-    calls_of,
-)
-from backstay.vocab.events.instructions import NotesShown
-from backstay.vocab.events.limits import Compacted, CompactionUndone
-from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import MediaRef, Message, Text, TextRef, ToolResult, text_of
 
 Check = Callable[[Sequence[Recorded]], Iterator[str]]
@@ -57,11 +36,13 @@ def log_is_whole(log: Sequence[Recorded]) -> Iterator[str]:
 
 def calls_have_one_result(log: Sequence[Recorded]) -> Iterator[str]:
     """Every call that was started, and every call of a reply, has exactly one result, unless its turn was abandoned."""
-    results = Counter(r.event.call for r in log if isinstance(r.event, ToolFinished | ChildFinished))
+    results = Counter(r.event.call for r in log if isinstance(r.event, events.ToolFinished | events.ChildFinished))
     yield from (f"the call {call} has {times} results" for call, times in results.items() if times > 1)
     for record, turn in _with_turns(log):
-        calls = [call.id for call in calls_of(record.event)] if isinstance(record.event, ModelReplied) else []
-        calls += [record.event.call] if isinstance(record.event, ToolStarted | ChildStarted) else []
+        calls = (
+            [call.id for call in events.calls_of(record.event)] if isinstance(record.event, events.ModelReplied) else []
+        )
+        calls += [record.event.call] if isinstance(record.event, events.ToolStarted | events.ChildStarted) else []
         for call in calls:
             if not results[call] and turn not in _turns_given_up(log):
                 yield f"the call {call} has no result"
@@ -69,9 +50,9 @@ def calls_have_one_result(log: Sequence[Recorded]) -> Iterator[str]:
 
 def inputs_are_taken_once(log: Sequence[Recorded]) -> Iterator[str]:
     """Every input was received once, and taken once or dropped."""
-    received = Counter(r.event.input for r in log if isinstance(r.event, InputReceived))
-    taken = Counter(one for r in log if isinstance(r.event, InputTaken) for one in r.event.inputs)
-    dropped = Counter(one for r in log if isinstance(r.event, InputDropped) for one in r.event.inputs)
+    received = Counter(r.event.input for r in log if isinstance(r.event, events.InputReceived))
+    taken = Counter(one for r in log if isinstance(r.event, events.InputTaken) for one in r.event.inputs)
+    dropped = Counter(one for r in log if isinstance(r.event, events.InputDropped) for one in r.event.inputs)
     for one, times in received.items():
         if times != 1:
             yield f"the input {one} was received {times} times"
@@ -82,9 +63,9 @@ def inputs_are_taken_once(log: Sequence[Recorded]) -> Iterator[str]:
 
 def turns_end(log: Sequence[Recorded]) -> Iterator[str]:
     """Every turn that began has ended, once."""
-    ended = Counter(r.event.turn for r in log if isinstance(r.event, TurnCompleted))
+    ended = Counter(r.event.turn for r in log if isinstance(r.event, events.TurnCompleted))
     for record in log:
-        if isinstance(record.event, TurnStarted) and ended[record.id] != 1:
+        if isinstance(record.event, events.TurnStarted) and ended[record.id] != 1:
             yield f"turn {record.event.number} ({record.id}) ended {ended[record.id]} times"
 
 
@@ -93,11 +74,17 @@ def notes_are_before_the_model(log: Sequence[Recorded]) -> Iterator[str]:
     shown: dict[str, str] = {}
     for record in log:
         match record.event:
-            case NotesShown(path=path, sha256=sha256):
+            case events.NotesShown(path=path, sha256=sha256):
                 if shown.get(path) == sha256:
                     yield f"the notes {path} were shown twice"
                 shown[path] = sha256
-            case Compacted() | CompactionUndone() | HistoryCleared() | Rewound() | TurnCompleted(outcome="abandoned"):
+            case (
+                events.Compacted()
+                | events.CompactionUndone()
+                | events.HistoryCleared()
+                | events.Rewound()
+                | events.TurnCompleted(outcome="abandoned")
+            ):
                 shown = {}
     told = "".join(part.text for _, content in results_on_path(log) for part in content or () if isinstance(part, Text))
     yield from (f"nobody was shown the notes {path}" for path in shown if f'path="{path}"' not in told)
@@ -109,16 +96,18 @@ def what_is_refused_never_starts(log: Sequence[Recorded]) -> Iterator[str]:
     by_hook: set[str] = set()
     for record in log:
         match record.event:
-            case HookFinished(event="PreToolUse", subject=subject, decision=decision):
+            case events.HookFinished(event="PreToolUse", subject=subject, decision=decision):
                 call = subject.partition("~")[0]
                 by_hook = by_hook | {call} if decision == "deny" else by_hook - {call}
-            case CallJudged(call=call, decision=decision):
+            case events.CallJudged(call=call, decision=decision):
                 said[call] = decision
-            case PermissionAnswered(call=call, allowed=allowed):
+            case events.PermissionAnswered(call=call, allowed=allowed):
                 said[call] = "allow" if allowed else "deny"
-            case HookFinished(event="PermissionRequest", subject=subject, decision=("allow" | "deny") as decision):
+            case events.HookFinished(
+                event="PermissionRequest", subject=subject, decision=("allow" | "deny") as decision
+            ):
                 said[subject.partition("~")[0]] = decision
-            case ToolStarted(call=call) | ChildStarted(call=call):
+            case events.ToolStarted(call=call) | events.ChildStarted(call=call):
                 if call in by_hook:
                     yield f"the call {call} was started although a hook refused it"
                 elif said.get(call, "allow") == "deny":
@@ -169,28 +158,28 @@ def results_on_path(log: Sequence[Recorded], *, whole_batches: bool = False, ope
     shortened: dict[str, tuple[_Path, int]] = {}
     for record in log:
         match record.event:
-            case TurnStarted():
+            case events.TurnStarted():
                 before_turn, in_turn = path, True
-            case TurnCompleted(outcome=outcome):
+            case events.TurnCompleted(outcome=outcome):
                 path = before_turn if outcome == "abandoned" else path
                 open_calls, in_turn = set(), False
-            case ModelReplied():
-                open_calls, before_batch = {call.id for call in calls_of(record.event)}, path
-            case ToolFinished(call=call, content=content):
+            case events.ModelReplied():
+                open_calls, before_batch = {call.id for call in events.calls_of(record.event)}, path
+            case events.ToolFinished(call=call, content=content):
                 path = (*path, (record, (call, content)))
                 open_calls.discard(call)
-            case ChildFinished(call=call, text=text, outcome=outcome, skill=""):
+            case events.ChildFinished(call=call, text=text, outcome=outcome, skill=""):
                 path = (*path, (record, (call, (Text(text=text or f"(the child session ended: {outcome})"),))))
                 open_calls.discard(call)
-            case Rewound(to=to):
+            case events.Rewound(to=to):
                 path = after[to]
-            case HistoryCleared():
+            case events.HistoryCleared():
                 path = ()
-            case Compacted():
+            case events.Compacted():
                 kept = _trim(path, record.event, places)
                 shortened[record.id] = (path, len(kept))
                 path = kept
-            case CompactionUndone(compaction=undone):
+            case events.CompactionUndone(compaction=undone):
                 before, length = shortened[undone]
                 path = (*before, *path[length:])
             case _:
@@ -206,7 +195,7 @@ def results_on_path(log: Sequence[Recorded], *, whole_batches: bool = False, ope
 _Path = tuple[tuple[Recorded, Result], ...]
 
 
-def _trim(path: _Path, event: Compacted, places: dict[str, int]) -> _Path:
+def _trim(path: _Path, event: events.Compacted, places: dict[str, int]) -> _Path:
     """Return the results that a compaction leaves in the conversation."""
     first = places.get(event.first_kept) if event.first_kept else None
     left = [each for each in path if first is not None and each[0].seq >= first]
@@ -229,8 +218,8 @@ def requests_of(log: Iterable[Recorded], resolve: Callable[[str], bytes]) -> Ite
     position = 0
     for record in log:
         transcript.apply(record)
-        position += isinstance(record.event, ModelReplied | ModelFailed)
-        if isinstance(record.event, ModelAsked):
+        position += isinstance(record.event, events.ModelReplied | events.ModelFailed)
+        if isinstance(record.event, events.ModelAsked):
             outgoing = Outgoing()
             outgoing.extend(outgoing.fresh(transcript), resolve, transcript.opaques)
             yield position, tuple(outgoing.messages)
@@ -244,7 +233,7 @@ def is_childs(request: ModelRequest, prompts: frozenset[str]) -> bool:
 
 def child_prompts(log: Iterable[Recorded]) -> frozenset[str]:
     """Return what the child sessions of a log were asked, of long texts the beginning."""
-    return frozenset(r.event.prompt for r in log if isinstance(r.event, ChildStarted) and r.event.prompt)
+    return frozenset(r.event.prompt for r in log if isinstance(r.event, events.ChildStarted) and r.event.prompt)
 
 
 def _same(durable: Sequence[Text | TextRef | MediaRef], sent: Sequence[object]) -> bool:
@@ -261,9 +250,11 @@ def _same_part(durable: Text | TextRef | MediaRef, sent: object) -> bool:
 def _with_turns(log: Sequence[Recorded]) -> Iterator[tuple[Recorded, str]]:
     turn = ""
     for record in log:
-        turn = record.id if isinstance(record.event, TurnStarted) else turn
+        turn = record.id if isinstance(record.event, events.TurnStarted) else turn
         yield record, turn
 
 
 def _turns_given_up(log: Sequence[Recorded]) -> frozenset[str]:
-    return frozenset(r.event.turn for r in log if isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned")
+    return frozenset(
+        r.event.turn for r in log if isinstance(r.event, events.TurnCompleted) and r.event.outcome == "abandoned"
+    )

@@ -22,10 +22,9 @@ from backstay.testing.crash.invariants import (
     wrong_with,
 )
 from backstay.testing.crash.stage import SESSION, Stage, Trial
+from backstay.vocab import events
 from backstay.vocab.errors import NoSession, TurnError
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import ModelAsked, TurnCompleted, TurnStarted
-from backstay.vocab.events.limits import Compacted
 from backstay.vocab.specs import SessionMeta
 
 MESSAGE: Final = "Go on with this instead."
@@ -116,14 +115,14 @@ async def judge(trial: Trial, before: Sequence[Recorded], recovery: Stage, way: 
 
 
 def _compactions(logs: Iterable[Sequence[Recorded]]) -> frozenset[str]:
-    return frozenset(record.id for log in logs for record in log if isinstance(record.event, Compacted))
+    return frozenset(record.id for log in logs for record in log if isinstance(record.event, events.Compacted))
 
 
 async def misleading_requests(
     store: EventStore, logs: Collection[Sequence[Recorded]], requests: Iterable[ModelRequest]
 ) -> tuple[str, ...]:
     """Return the requests that tell a model something else than any log says it was to be told."""
-    said = (record.event for log in logs for record in log if not isinstance(record.event, ModelAsked))
+    said = (record.event for log in logs for record in log if not isinstance(record.event, events.ModelAsked))
     cited = {sha for event in said for sha in find_cited_blobs(event)}
     blobs = {sha: await store.blob(sha) for sha in sorted(cited)}
     right = {told for log in logs for told in requests_of(log, blobs.__getitem__)}
@@ -181,8 +180,8 @@ async def _over(turn: Awaitable[object]) -> None:
 
 def _without_open_turn(log: Sequence[Recorded]) -> Sequence[Recorded]:
     for position in range(len(log), 0, -1):
-        if isinstance(log[position - 1].event, TurnCompleted):
+        if isinstance(log[position - 1].event, events.TurnCompleted):
             return log
-        if isinstance(log[position - 1].event, TurnStarted):
+        if isinstance(log[position - 1].event, events.TurnStarted):
             return log[: position - 1]
     return log

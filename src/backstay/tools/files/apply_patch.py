@@ -17,8 +17,8 @@ from backstay.tools.files.locked_file import FileAttributes, LockedFile, hold
 from backstay.tools.files.replace_text import show_difference
 from backstay.tools.files.target import FileTarget, Refused, explain_os_error, find_target, require_text
 from backstay.tools.patch import PatchSection, apply_hunks, patch_of, read_patch
+from backstay.vocab import events
 from backstay.vocab.errors import UserError
-from backstay.vocab.events.tools import FileSeen
 
 
 class PlannedFile:
@@ -127,7 +127,7 @@ async def apply_patch(
     except Refused as refused:
         return refused.output
     for place, version in plan.versions:
-        context.note(FileSeen(path=place, version=version))
+        context.note(events.FileSeen(path=place, version=version))
     return output
 
 

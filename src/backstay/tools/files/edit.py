@@ -14,7 +14,7 @@ from backstay.tools.files.encoding import decode
 from backstay.tools.files.locked_file import LockedFile, change_file
 from backstay.tools.files.replace_text import Change, refuse_pointless, replace, show_difference
 from backstay.tools.files.target import FilePath, FileTarget, Refused, find_target, require_text
-from backstay.vocab.events.tools import FileSeen
+from backstay.vocab import events
 
 HAD_CHANGED: Final = "The file had changed since you last saw it; the change was made to its present content."
 
@@ -45,7 +45,7 @@ async def revise(context: ToolContext, file_path: str, rewrite: Rewrite) -> Tool
         text, version = await anyio.to_thread.run_sync(change_file, target, change)
     except Refused as refused:
         return refused.output
-    context.note(FileSeen(path=target.real_path, version=version))
+    context.note(events.FileSeen(path=target.real_path, version=version))
     return ToolOutput(text=text)
 
 

@@ -16,7 +16,7 @@ from backstay.tools.files.open_beneath import reach
 from backstay.tools.files.pdf import pdf_text
 from backstay.tools.files.target import LARGEST, PROBE, FilePath, FileTarget, Refused, explain_os_error, find_target
 from backstay.tools.notebook import show_notebook
-from backstay.vocab.events.tools import FileSeen
+from backstay.vocab import events
 
 LINES: Final = 2000
 """Lines that one call shows when it does not say how many."""
@@ -45,7 +45,7 @@ async def read_file(
         output = found.output or ToolOutput(text=await pdf_text(target.shown, found.pdf, pages))
     except Refused as refused:
         return refused.output
-    context.note(FileSeen(path=target.real_path, version=found.version))
+    context.note(events.FileSeen(path=target.real_path, version=found.version))
     return output
 
 

@@ -11,7 +11,7 @@ from backstay.tools.define import tool
 from backstay.tools.files.encoding import Document, decode
 from backstay.tools.files.locked_file import LockedFile, change_file
 from backstay.tools.files.target import LARGEST, FilePath, Refused, find_target, require_text
-from backstay.vocab.events.tools import FileSeen
+from backstay.vocab import events
 
 
 @tool(name="Write", touches="edits")
@@ -29,7 +29,7 @@ async def write_file(
         text, version = await anyio.to_thread.run_sync(work)
     except Refused as refused:
         return refused.output
-    context.note(FileSeen(path=target.real_path, version=version))
+    context.note(events.FileSeen(path=target.real_path, version=version))
     return ToolOutput(text=text)
 
 

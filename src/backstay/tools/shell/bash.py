@@ -28,8 +28,8 @@ from backstay.tools.shell.processes import (
     wait_for,
 )
 from backstay.tools.shell.spool import Spool
+from backstay.vocab import events
 from backstay.vocab.env_keys import BUILT_IN, Keys
-from backstay.vocab.events import ProcessStarted
 
 LONGEST: Final = 1_000_000
 """Bytes that a command may have. The kernel takes so many, and some room is left for the environment."""
@@ -240,7 +240,7 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str], ke
 def note_start(started: StartedCommand, context: ToolContext) -> None:
     """Write down what a resume needs to find the processes if this one dies."""
     group = started.group
-    context.note(ProcessStarted(call=context.call, group=group, boot=boot_id(), started=start_time(group)))
+    context.note(events.ProcessStarted(call=context.call, group=group, boot=boot_id(), started=start_time(group)))
 
 
 def check_command(command: str) -> str:

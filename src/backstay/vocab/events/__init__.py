@@ -9,7 +9,11 @@ import msgspec
 
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import Decision, Delivery, Event, Grant, Stop, ToolOutcome, TurnOutcome
-from backstay.vocab.events import files, instructions, limits, tools  # noqa: F401 - they define events
+from backstay.vocab.events import files, limits, tools
+from backstay.vocab.events.files import *  # noqa: F403 - one name for all events
+from backstay.vocab.events.instructions import *  # noqa: F403 - one name for all events
+from backstay.vocab.events.limits import *  # noqa: F403 - one name for all events
+from backstay.vocab.events.tools import *  # noqa: F403 - one name for all events
 from backstay.vocab.events.tools import CallFacts
 from backstay.vocab.messages import InputPart, MediaRef, Role, StoredPart, Text, TextRef, ToolCall
 from backstay.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Taint, Usage
