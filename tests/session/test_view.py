@@ -25,7 +25,7 @@ def test_a_view_changes_nothing() -> None:
     }
 
     assert called & WRITES == set()
-    assert stored == {"_runner", "_services", "project", "warnings", "report", "opened", "transcript"}, (
+    assert stored == {"_runner", "_services", "project", "_warnings", "report", "opened", "transcript"}, (
         "the transcript is a cache"
     )
 

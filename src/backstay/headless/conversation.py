@@ -164,6 +164,7 @@ class HeadlessRun:
         self._current = TurnTotals()
         self._totals: dict[str, TurnTotals] = {}
         self._notes_told: list[str] = []
+        self._warnings_told = 0
 
     async def open(self) -> None:
         """Print the opening and warnings about the session, and make sure that there is a model if one is needed."""
@@ -177,8 +178,6 @@ class HeadlessRun:
             check_model(options, session.model)
             for words in unknown_models(session.model_facts):
                 self._warn(words)
-        for words in session.warnings:
-            self._warn(words)
         self._warn_of_notes()
         summary = await describe_session(session, options)
         for words in rule_notes(options.rules, summary.tools):
@@ -427,7 +426,10 @@ class HeadlessRun:
         self._warn_of_notes()
 
     def _warn_of_notes(self) -> None:
-        """Tell the person once what is wrong with files of the project."""
+        """Tell the person once what the session warns of, and what is wrong with files of the project."""
+        for words in self._session.warnings[self._warnings_told :]:
+            self._warn(words)
+        self._warnings_told = len(self._session.warnings)
         notes = self._session.project.notes if self._session.project is not None else ()
         news = [words for words in notes if words not in self._notes_told]
         self._notes_told += news

@@ -121,6 +121,8 @@ class Services(Struct, frozen=True, kw_only=True):
     open_child: OpenChild
     start_sandbox: Callable[[], Confinement | None]
     """Returns the confinement that programs are started behind; may take a moment."""
+    warnings: list[str]
+    """Warnings for the person that came up while the session was open."""
     tasks: TaskGroup
     """Runs hooks that no performer waits for, as long as the session is open."""
     outgoing: Outgoing = field(default_factory=Outgoing)

@@ -79,6 +79,12 @@ def probe(scope: FsScope, *, fresh: bool = False) -> ProbeReport:
     return _in_process(scope, _circumstances(), fresh)
 
 
+def recall(scope: FsScope) -> ProbeReport | None:
+    """Return the answer of an earlier probe that still holds; None when nothing was tried yet."""
+    known = _kept_answers()
+    return known.get(f"{scope} {_circumstances()}") if known else None
+
+
 def build_confinement(
     scope: FsScope,
     roots: Sequence[str],
@@ -116,23 +122,24 @@ def _build_backend(report: ProbeReport, plan: SandboxPlan) -> "bubblewrap.Bubble
 
 @functools.cache
 def _in_process(scope: FsScope, circumstances: str, fresh: bool) -> ProbeReport:
-    kept = data_dir() / "confinement.json"
-    known: dict[str, ProbeReport] = {}
-    if not fresh and kept.is_file():
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            known = msgspec.json.decode(kept.read_bytes(), type=dict[str, ProbeReport])
+    known = {} if fresh else _kept_answers()
     key = f"{scope} {circumstances}"
     if key not in known:
         known = {each: found for each, found in known.items() if each.endswith(circumstances)}
         known[key] = _find_out(scope)
-        _keep(kept, msgspec.json.encode(known))
+        with contextlib.suppress(OSError):  # a folder that is not there or not ours is no reason to fail
+            replace_file(_kept_file(), msgspec.json.encode(known), durable=False)
     return known[key]
 
 
-def _keep(path: Path, content: bytes) -> None:
-    """Write the answer for the next process. A folder that is not there or not ours is no reason to fail."""
-    with contextlib.suppress(OSError):
-        replace_file(path, content, durable=False)
+def _kept_answers() -> dict[str, ProbeReport]:
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(_kept_file().read_bytes(), type=dict[str, ProbeReport])
+    return {}
+
+
+def _kept_file() -> Path:
+    return data_dir() / "confinement.json"
 
 
 def _circumstances() -> str:

@@ -306,7 +306,8 @@ async def _services(
     """Build the services of a session."""
     prepared, host = opening.prepared, opening.host
     deltas = DeltaStream(prepared.session, prepared.state, mask, Bus(), opening.trace)
-    walls = SessionSandbox(prepared.scope, call_site)
+    warnings: list[str] = []
+    walls = SessionSandbox(prepared.scope, call_site, warnings.append)
     opening.stack.callback(walls.close)
     services = Services(
         session=prepared.session,
@@ -324,6 +325,7 @@ async def _services(
         read_folder_notes=None if project is None else project.folder_notes_reader(prepared.state),
         store_grants=None if options.bare else _grant_writer(prepared.state.meta.project, call_site.cwd),
         start_sandbox=walls,
+        warnings=warnings,
         open_child=child_opener(options, opening.store, plans, open_with),
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
         save_extension_state=functools.partial(host.extension_state, prepared.state) if host.active else None,

@@ -223,6 +223,7 @@ def child_opener(options: ResolvedOptions, store: EventStore, plans: SubagentPla
         finally:
             for child in opened:  # closed by now: a call that was cut short is settled
                 report(child.usage, child.cost, child.taint)
+                services.warnings.extend(words for words in child.warnings if words not in services.warnings)
 
     return open_child
 

@@ -49,12 +49,16 @@ class SessionView:
         self._services = runner.services
         self.project = project
         """What was found around the session; None when it looked at nothing."""
-        self.warnings = warnings
-        """Warnings for the caller who opened it."""
+        self._warnings = warnings
         self.report = report
         """What opening it again found; None for a new session."""
         self.opened: tuple[Item, ...] = opened
         """What happened while it was opened, before anybody could subscribe."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings for the caller: those of the opening, then those that came up since."""
+        return tuple(dict.fromkeys((*self._warnings, *self._services.warnings)))
 
     @property
     def history(self) -> tuple[SessionMessage, ...]:

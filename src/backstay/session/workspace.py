@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -37,6 +37,7 @@ _IMPORT_VARIABLES: Final = (
 ).split()
 """Variables that say where programs look for what they load."""
 _BETWEEN: Final = re.compile(r"[:;=\s]")
+_UNCONFINED: Final = "Programs are not confined here: {} `backstay doctor` says more."
 _MOST_FILES: Final = 200
 _LONGEST: Final = 65_536
 
@@ -93,18 +94,22 @@ def path_resolver(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> R
 class SessionSandbox:
     """The sandbox around the programs of a session, started with the first one."""
 
-    def __init__(self, scope: FsScope, call_site: CallSite) -> None:
-        self._scope, self._call_site = scope, call_site
+    def __init__(self, scope: FsScope, call_site: CallSite, warn: Callable[[str], None]) -> None:
+        """Prepare to start it. `warn` takes a warning for the person when programs cannot be confined."""
+        self._scope, self._call_site, self._warn = scope, call_site, warn
         self._lock = Lock()
         self._raised: list[Confinement | None] = []
 
     def __call__(self) -> Confinement | None:
         """Return the sandbox. The first call may take a moment, so never call it on the event loop."""
-        from backstay.sandbox.probe import build_confinement  # noqa: PLC0415 - only programs need it
+        from backstay.sandbox.probe import build_confinement, probe  # noqa: PLC0415 - only programs need it
 
         with self._lock:
             if not self._raised:
-                self._raised.append(build_confinement(self._scope, self._call_site.roots, home=self._call_site.home))
+                report, site = probe(self._scope), self._call_site
+                if not report.available:
+                    self._warn(_UNCONFINED.format(report.why))
+                self._raised.append(build_confinement(self._scope, site.roots, home=site.home, report=report))
             return self._raised[0]
 
     def close(self) -> None:
@@ -114,21 +119,22 @@ class SessionSandbox:
 
 
 async def check_sandbox(options: ResolvedOptions, recorded: FsScope) -> str:
-    """Raise `UserError` when a sandbox was asked for by name and none works here. Return a warning when it is only missing.
+    """Raise `UserError` when a sandbox was asked for by name and none works here. Return a warning when it is known to be missing.
 
-    A child inherits its scope, which nobody named for it.
+    Only a scope that was named is probed for: otherwise the first program does that. A child inherits its scope, which nobody named for it.
     """
     scope = options.fs_scope or recorded
     if scope == "full":
         return ""
-    from backstay.sandbox.probe import probe  # noqa: PLC0415 - likewise
+    from backstay.sandbox.probe import probe, recall  # noqa: PLC0415 - likewise
 
-    report = await anyio.to_thread.run_sync(probe, scope)
-    if report.available:
+    is_named = options.fs_scope == scope and not options.lineage.parent
+    report = await anyio.to_thread.run_sync(probe if is_named else recall, scope)
+    if report is None or report.available:
         return ""
-    if options.fs_scope == scope and not options.lineage.parent:
+    if is_named:
         raise UserError(f"Programs cannot be confined here, so the scope {scope!r} cannot be kept: {report.why}")
-    return f"Programs are not confined here: {report.why} `backstay doctor` says more."
+    return _UNCONFINED.format(report.why)
 
 
 def _facts(call: Call, call_site: CallSite, rules: Sequence[Rule]) -> events.CallFacts | None:
