@@ -81,7 +81,7 @@ def probe(scope: FsScope, *, fresh: bool = False) -> ProbeReport:
 
 def recall(scope: FsScope) -> ProbeReport | None:
     """Return the answer of an earlier probe that still holds; None when nothing was tried yet."""
-    known = _kept_answers()
+    known = _read_answers()
     return known.get(f"{scope} {_circumstances()}") if known else None
 
 
@@ -122,23 +122,23 @@ def _build_backend(report: ProbeReport, plan: SandboxPlan) -> "bubblewrap.Bubble
 
 @functools.cache
 def _in_process(scope: FsScope, circumstances: str, fresh: bool) -> ProbeReport:
-    known = {} if fresh else _kept_answers()
+    known = {} if fresh else _read_answers()
     key = f"{scope} {circumstances}"
     if key not in known:
         known = {each: found for each, found in known.items() if each.endswith(circumstances)}
         known[key] = _find_out(scope)
         with contextlib.suppress(OSError):  # a folder that is not there or not ours is no reason to fail
-            replace_file(_kept_file(), msgspec.json.encode(known), durable=False)
+            replace_file(_answers_file(), msgspec.json.encode(known), durable=False)
     return known[key]
 
 
-def _kept_answers() -> dict[str, ProbeReport]:
+def _read_answers() -> dict[str, ProbeReport]:
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(_kept_file().read_bytes(), type=dict[str, ProbeReport])
+        return msgspec.json.decode(_answers_file().read_bytes(), type=dict[str, ProbeReport])
     return {}
 
 
-def _kept_file() -> Path:
+def _answers_file() -> Path:
     return data_dir() / "confinement.json"
 
 
