@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from backstay.ports import Confinement, Tool
+from backstay.ports import Sandbox, Tool
 from backstay.tools.ripgrep import find_ripgrep
 from backstay.tools.search import make_glob, make_grep
 from backstay.vocab.event import Event
@@ -100,7 +100,7 @@ class _Context:
         self.cwd = cwd
         self.call = self.key = "bench"
         self.links: dict[str, str] = {}
-        self.confinement: Confinement | None = None
+        self.sandbox: Sandbox | None = None
 
     def version_of(self, path: str) -> str:
         """Nothing was."""

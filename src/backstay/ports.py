@@ -279,8 +279,8 @@ class Closable(Protocol):
 # --- tools -----------------------------------------------------------------------------------------------------------------------
 
 
-class Confinement(Protocol):
-    """A wall around a program that a tool starts."""
+class Sandbox(Protocol):
+    """The sandbox of a program that a tool starts."""
 
     @property
     def name(self) -> str:
@@ -317,7 +317,7 @@ class ToolContext(Protocol):
         """The absolute paths of the call as written, and where each led when the call was judged."""
 
     @property
-    def confinement(self) -> Confinement | None:
+    def sandbox(self) -> Sandbox | None:
         """What programs are started behind; None for nothing."""
 
     def version_of(self, path: str) -> str:

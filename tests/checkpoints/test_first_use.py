@@ -241,10 +241,10 @@ async def test_a_number_means_the_turn_of_the_conversation_before_a_newer_one_th
         assert (await typed(session, "/rewind 2 conversation")).data == {"turn": second}
 
 
-# --- folders that walls left ---------------------------------------------------------------------------------------------------------
+# --- folders that a sandbox left ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_folders_that_hold_a_place_are_those_that_walls_make() -> None:
+def test_the_folders_that_hold_a_place_are_those_that_a_sandbox_makes() -> None:
     assert {name.encode() for name in _OWN} == SANDBOX_PLACEHOLDERS
 
 

@@ -96,7 +96,7 @@ async def test_what_is_managed_holds_although_the_program_brings_its_own_models(
         assert await decisions(session) == [("deny", "rule")]
 
 
-async def test_a_child_stays_behind_the_walls_of_its_parent() -> None:
+async def test_a_child_stays_in_the_sandbox_of_its_parent() -> None:
     model = scripted(call("delegate", prompt="Think."), "Thought.", "Done.")
     mode = {"permission_mode": "bypassPermissions"}
     async with talk(model=model, tools=[child_tool()], fs_scope="sandboxed", **mode) as session:

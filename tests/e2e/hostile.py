@@ -1,7 +1,7 @@
 """A repository that wants to run, loosen and steal everything it can, and the means to see whether any of it happened.
 
 Each program of the repository is `tools/mark.sh NAME`: it leaves a line with its name outside the workspace, and one inside, since
-what is confined cannot write outside. A listener hears whoever follows an address that the repository names.
+what runs in a sandbox cannot write outside. A listener hears whoever follows an address that the repository names.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Where a session may work: `--add-dir`, `--scope`, and what programs meet at the walls."""
+"""Where a session may work: `--add-dir`, `--scope`, and what programs meet in the sandbox."""
 
 import socket
 from pathlib import Path
@@ -12,15 +12,15 @@ DONE = {"text": "Done."}
 SCRIPT = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "sh w.sh"}}]}
 ALLOWED = ("--allow", "Bash(sh w.sh)")
 
-walled = pytest.mark.usefixtures("walls")
+needs_sandbox = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture
-def walls(door: Door) -> None:
-    """Skip where programs cannot be confined."""
+def sandbox(door: Door) -> None:
+    """Skip where no sandbox works."""
     report = probe("sandboxed")
     if not report.available:
-        pytest.skip(f"programs cannot be confined in {door.work}: {report.why}")
+        pytest.skip(f"no sandbox works in {door.work}: {report.why}")
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ def test_a_link_in_a_folder_that_was_added_leads_nowhere_else(door: Door, other:
     assert (ran.code, "hush" in told) == (3, False)
 
 
-# --- walls -------------------------------------------------------------------------------------------------------------------------
+# --- sandbox -------------------------------------------------------------------------------------------------------------------------
 
 
-@walled
+@needs_sandbox
 @pytest.mark.parametrize("flags", [(), ("--scope", "sandboxed"), ("--scope", "project")])
 def test_an_allowed_program_cannot_write_outside_and_is_told_why(
     door: Door, other: Path, flags: tuple[str, ...]
@@ -93,12 +93,12 @@ def test_an_allowed_program_cannot_write_outside_and_is_told_why(
     assert ran.code == 0
     assert (door.work / "in.txt").exists()
     assert not (other / "out.txt").exists()
-    assert "This command ran confined" in told
+    assert "This command ran in a sandbox" in told
     assert str(door.work) in told
 
 
-@walled
-def test_walls_that_were_asked_for_stand_when_everything_is_allowed(door: Door, other: Path) -> None:
+@needs_sandbox
+def test_a_sandbox_that_was_asked_for_stands_when_everything_is_allowed(door: Door, other: Path) -> None:
     run(door, SCRIPT, "--permission-mode", "bypassPermissions", "--scope", "sandboxed")
 
     assert ((door.work / "in.txt").exists(), (other / "out.txt").exists()) == (True, False)
@@ -107,14 +107,16 @@ def test_walls_that_were_asked_for_stand_when_everything_is_allowed(door: Door, 
 @pytest.mark.parametrize(
     "flags", [(*ALLOWED, "--scope", "full"), ("--permission-mode", "bypassPermissions")], ids=["full", "bypass"]
 )
-def test_without_walls_a_program_writes_where_the_person_may(door: Door, other: Path, flags: tuple[str, ...]) -> None:
+def test_without_a_sandbox_a_program_writes_where_the_person_may(
+    door: Door, other: Path, flags: tuple[str, ...]
+) -> None:
     ran, told = run(door, SCRIPT, *flags)
 
     assert (ran.code, told) == (0, "(no output)")
     assert ((door.work / "in.txt").exists(), (other / "out.txt").exists()) == (True, True)
 
 
-@walled
+@needs_sandbox
 def test_programs_may_write_into_a_folder_that_was_added(door: Door, other: Path) -> None:
     ran, told = run(door, SCRIPT, *ALLOWED, "--add-dir", str(other))
 
@@ -122,8 +124,8 @@ def test_programs_may_write_into_a_folder_that_was_added(door: Door, other: Path
     assert (other / "out.txt").read_text(encoding="utf-8") == "out\n"
 
 
-@walled
-def test_nothing_of_the_walls_stays_in_the_folders(door: Door, other: Path) -> None:
+@needs_sandbox
+def test_nothing_of_the_sandbox_stays_in_the_folders(door: Door, other: Path) -> None:
     model = door.script(SCRIPT, DONE)
     ran = door.spawn("-p", "go", "--model", model, "--no-persist", *ALLOWED, "--add-dir", str(other))
 
@@ -132,7 +134,7 @@ def test_nothing_of_the_walls_stays_in_the_folders(door: Door, other: Path) -> N
     assert sorted(path.name for path in other.iterdir()) == ["a.txt", "out.txt"]
 
 
-@walled
+@needs_sandbox
 @pytest.mark.parametrize(("scope", "reaches"), [("sandboxed", False), ("project", True), ("full", True)])
 def test_a_program_reaches_the_network_where_its_scope_has_one(door: Door, scope: str, reaches: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -26,7 +26,7 @@ def test_a_healthy_machine_is_told_so_section_by_section(door: Door, monkeypatch
         "program",
         "folders",
         "store",
-        "confinement",
+        "sandbox",
         "programs",
         "models",
         "settings",
@@ -39,10 +39,10 @@ def test_a_healthy_machine_is_told_so_section_by_section(door: Door, monkeypatch
     assert ran.out.splitlines()[-1].startswith("All is well." if ran.code == 0 else "Something needs attention")
 
 
-def test_what_confines_programs_is_said_for_each_scope(door: Door) -> None:
+def test_the_sandbox_of_each_scope_is_reported(door: Door) -> None:
     _, found = _findings(door)
 
-    said = _texts(found["confinement"])
+    said = _texts(found["sandbox"])
     for scope in ("sandboxed: ", "project: ", "full: "):
         assert scope in said
 

@@ -145,15 +145,15 @@ async def test_python_says_it_in_the_warnings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "again", [("--permission-mode", "acceptEdits"), ("--permission-mode", "bypassPermissions"), ()]
 )
-def test_a_copy_of_a_session_without_walls_says_so(door: Door, again: tuple[str, ...]) -> None:
+def test_a_copy_of_a_session_without_a_sandbox_says_so(door: Door, again: tuple[str, ...]) -> None:
     model = door.script(DONE, DONE, DONE)
     loose = ("--permission-mode", "bypassPermissions", "--scope", "full")
     door.spawn("-p", "go", "--model", model, "--session-id", "s1", *loose)
     copied = door.spawn("-r", "s1", "--fork-session", "-p", "go", *again)
-    walled = door.spawn("-r", "s1", "--fork-session", "-p", "go", "--scope", "sandboxed", *again)
+    needs_sandbox = door.spawn("-r", "s1", "--fork-session", "-p", "go", "--scope", "sandboxed", *again)
 
     assert copied.complaints.count("Commands still run without a sandbox, as before; --scope sandboxed") == 1
-    assert "Commands still run" not in walled.complaints
+    assert "Commands still run" not in needs_sandbox.complaints
 
 
 def judged(door: Door, *scope: str) -> tuple[list[str], list[str]]:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the mark is a l
 
 
 def inside(door: Door, command: str, *flags: str) -> Ran:
-    """Let the model of a session run a command, without walls and without a question."""
+    """Let the model of a session run a command, without a sandbox and without a question."""
     reply: Line = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": command}}]}
     return door.spawn(
         "-p", "go", "--model", door.script(reply, DONE), "--permission-mode", "bypassPermissions", "--no-persist", *flags

@@ -28,7 +28,7 @@ PLACES = {
     "data": (
         *(
             f"../data/{name}"
-            for name in ("confinement.json", "grants.json", "trust.json", "plugins/installed_plugins.json")
+            for name in ("sandbox.json", "grants.json", "trust.json", "plugins/installed_plugins.json")
         ),
     ),
     "database": ("../data/sessions.db",),

@@ -1,4 +1,4 @@
-"""A program that tries to get out of the walls around it. It runs inside and prints what it reached, as a JSON list of names."""
+"""A program that tries to get out of its sandbox. It runs inside and prints what it reached, as a JSON list of names."""
 
 import ctypes
 import fcntl

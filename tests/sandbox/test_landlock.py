@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstay.tools.shell.bash import run_command
-from tests.sandbox.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
+from tests.sandbox.sandbox_kit import SECRET, Yard, as_nobody, missing, run, start_sandbox, try_escapes
 from tests.tools.context import RecordingContext
 
 WHY = missing("landlock")
@@ -19,7 +19,7 @@ KNOWN = {
     *("change git's configuration", "replace git's configuration", "put another .git in place", "make a git hook"),
     *("change an editor's tasks", "make settings that were not there", "make settings of another agent"),
 }
-"""What Landlock cannot keep; docs/confinement.md says so."""
+"""What Landlock cannot keep; docs/sandbox.md says so."""
 NETWORK = {
     *("TCP", "TCP over IPv6", "TCP with curl", "a unix socket by path", "a unix socket by path, datagrams"),
     *("heard: tcp", "heard: tcp6", "heard: udp", "heard: stream", "heard: datagram"),
@@ -53,10 +53,10 @@ def test_no_more_gets_out_when_an_ordinary_user_runs_it() -> None:
 def test_a_working_folder_that_is_the_home_keeps_keys(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     (yard.home / "project").mkdir()
-    wall = raise_wall("landlock", yard.plan("sandboxed", yard.home))
+    sandbox = start_sandbox("landlock", yard.plan("sandboxed", yard.home))
 
-    ran = run(wall, ["sh", "-c", "touch project/made; mv .ssh s2; cat .ssh/key s2/key"], yard.home)
-    wall.close()
+    ran = run(sandbox, ["sh", "-c", "touch project/made; mv .ssh s2; cat .ssh/key s2/key"], yard.home)
+    sandbox.close()
 
     assert SECRET not in ran.stdout
     assert (yard.home / "project/made").exists()
@@ -78,9 +78,9 @@ except OSError:
 
 def test_no_memory_queue_or_list_of_the_machine_is_shared_in_the_scope_sandboxed(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    wall = raise_wall("landlock", yard.plan("sandboxed"))
-    ran = run(wall, [sys.executable, "-c", _IN_TOUCH], yard.root)
-    wall.close()
+    sandbox = start_sandbox("landlock", yard.plan("sandboxed"))
+    ran = run(sandbox, [sys.executable, "-c", _IN_TOUCH], yard.root)
+    sandbox.close()
 
     words = ran.stdout.split()
     assert dict(zip(words[::2], words[1::2], strict=True)) == dict.fromkeys(
@@ -90,25 +90,25 @@ def test_no_memory_queue_or_list_of_the_machine_is_shared_in_the_scope_sandboxed
 
 def test_names_are_looked_up_and_shells_work_without_the_list_of_routes(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    wall = raise_wall("landlock", yard.plan("sandboxed"))
+    sandbox = start_sandbox("landlock", yard.plan("sandboxed"))
     program = "import multiprocessing, socket; print(socket.getaddrinfo('localhost', 80)[0][4][1])"
     ran = run(
-        wall,
+        sandbox,
         ["bash", "-c", f'"{sys.executable}" -c "{program}" && echo "$(id -u)" | cat && getent hosts localhost'],
         yard.root,
     )
-    wall.close()
+    sandbox.close()
 
     assert (ran.returncode, ran.stdout.split()[:2]) == (0, ["80", str(os.geteuid())])
 
 
 def test_descriptors_are_let_go_of(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    wall = raise_wall("landlock", yard.plan("sandboxed"))
+    sandbox = start_sandbox("landlock", yard.plan("sandboxed"))
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
-        run(wall, ["true"], yard.root)
-    wall.close()
+        run(sandbox, ["true"], yard.root)
+    sandbox.close()
 
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -117,26 +117,26 @@ def test_git_works_inside(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     (yard.root / ".git/config").unlink()
     subprocess.run(["git", "init", "-q", str(yard.root)], check=True)
-    wall = raise_wall("landlock", yard.plan("sandboxed"))
+    sandbox = start_sandbox("landlock", yard.plan("sandboxed"))
 
     text = "echo x > a && git add a && git -c user.email=a@example.org -c user.name=A commit -qm one && git log --format=%s"
-    ran = run(wall, ["sh", "-c", text], yard.root)
-    wall.close()
+    ran = run(sandbox, ["sh", "-c", text], yard.root)
+    sandbox.close()
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "one\n", "")
 
 
-async def test_commands_end_as_without_walls(tmp_path: Path) -> None:
+async def test_commands_end_as_without_a_sandbox(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    wall = raise_wall("landlock", yard.plan("sandboxed"))
-    context = RecordingContext(yard.root, confinement=wall)
+    sandbox = start_sandbox("landlock", yard.plan("sandboxed"))
+    context = RecordingContext(yard.root, sandbox=sandbox)
 
     killed = await run_command.run({"command": "kill -9 $$"}, context)
     goodbye = await run_command.run(
         {"command": "trap 'echo goodbye; exit' TERM; sleep 60 & wait", "timeout": 1000}, context
     )
-    wall.close()
+    sandbox.close()
 
     assert killed.text.startswith("killed by signal 9 (SIGKILL)")
     assert "goodbye\ntimed out after 1000 ms; the command was stopped" in goodbye.text
-    assert killed.text.endswith(f"[{wall.words}]")
+    assert killed.text.endswith(f"[{sandbox.words}]")

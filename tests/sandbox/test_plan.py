@@ -1,4 +1,4 @@
-"""The plan of the walls, and finding out which of them stand."""
+"""The plan of a sandbox, and finding out which kind works."""
 
 import json
 import os
@@ -12,12 +12,12 @@ import pytest
 
 from backstay.sandbox import seccomp
 from backstay.sandbox.plan import Scratch, above, plan_sandbox
-from backstay.sandbox.probe import ProbeReport, build_confinement, probe
+from backstay.sandbox.probe import ProbeReport, build_sandbox, probe
 from backstay.vocab.errors import UserError
-from tests.sandbox.confinement_kit import REPOSITORY, Yard, escapes_unconfined, missing
+from tests.sandbox.sandbox_kit import REPOSITORY, Yard, escapes_without_sandbox, missing
 
-CAN_CONFINE = not missing("landlock") or not missing("bubblewrap")
-confines = pytest.mark.skipif(not CAN_CONFINE, reason="nothing confines programs on this machine")
+HAS_SANDBOX = not missing("landlock") or not missing("bubblewrap")
+needs_sandbox = pytest.mark.skipif(not HAS_SANDBOX, reason="no sandbox works on this machine")
 
 
 def test_the_deepest_place_decides(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_the_deepest_place_decides(tmp_path: Path) -> None:
     assert {path: above(places, path).access for path in expected} == expected
 
 
-def test_the_walls_close_in_the_home_folder_what_the_judge_calls_sensitive(tmp_path: Path) -> None:
+def test_the_sandbox_closes_in_the_home_folder_what_the_judge_calls_sensitive(tmp_path: Path) -> None:
     names = (".ssh", ".npmrc", ".config/git/credentials", ".docker/config.json", ".m2/settings.xml", ".codex", ".azure")
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -94,49 +94,49 @@ def test_caches_are_writable_in_the_scope_project_alone(tmp_path: Path) -> None:
 
 def test_a_cache_that_becomes_a_link_during_the_session_opens_nothing(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    walls = yard.plan("project", yard.home)
+    plan = yard.plan("project", yard.home)
     (yard.home / ".npm").symlink_to(yard.outside)
 
-    assert above(walls.places(), f"{yard.outside}/file").access == "read"
+    assert above(plan.places(), f"{yard.outside}/file").access == "read"
 
 
 def test_a_key_that_appears_during_the_session_is_closed(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    walls = yard.plan("sandboxed")
+    plan = yard.plan("sandboxed")
     (yard.home / ".netrc").write_text("machine x", encoding="utf-8")
 
-    assert above(walls.places(), f"{yard.home}/.netrc").access == "closed"
+    assert above(plan.places(), f"{yard.home}/.netrc").access == "closed"
 
 
 def test_roots_are_resolved_once_and_must_be_folders(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     link = yard.folder / "link"
     link.symlink_to(yard.root)
-    walls = yard.plan("sandboxed", link)
+    plan = yard.plan("sandboxed", link)
     link.unlink()
     link.symlink_to("/")
 
-    assert walls.roots == (str(yard.root),)
+    assert plan.roots == (str(yard.root),)
     with pytest.raises(UserError, match="no folder"):
         yard.plan("sandboxed", yard.outside / "file")
 
 
 def test_a_working_folder_that_became_a_link_is_refused(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
-    walls = yard.plan("sandboxed")
+    plan = yard.plan("sandboxed")
     yard.root.rename(yard.folder / "moved")
     yard.root.symlink_to(yard.outside)
 
     with pytest.raises(FileNotFoundError, match="no longer where it was"):
-        walls.places()
+        plan.places()
 
 
 def test_other_peoples_homes_are_closed(tmp_path: Path) -> None:
     for home in ("/home", "/root"):
         if os.path.realpath(home) == home and os.access(home, os.R_OK):
-            walls = plan_sandbox("sandboxed", [str(tmp_path)], home=str(tmp_path))
-            assert above(walls.places(), f"{home}/somebody/diary").access == "closed"
-            walls.scratch.close()
+            plan = plan_sandbox("sandboxed", [str(tmp_path)], home=str(tmp_path))
+            assert above(plan.places(), f"{home}/somebody/diary").access == "closed"
+            plan.scratch.close()
 
 
 def test_a_folder_for_temporary_files_goes_with_the_session() -> None:
@@ -160,9 +160,9 @@ def test_a_folder_for_temporary_files_that_somebody_swapped_is_refused(tmp_path:
     scratch.close()
 
 
-def test_without_walls_the_escapes_work(tmp_path: Path) -> None:
-    """So that a wall which keeps them keeps something."""
-    reached = escapes_unconfined(tmp_path)
+def test_without_a_sandbox_the_escapes_work(tmp_path: Path) -> None:
+    """So that a sandbox which keeps them keeps something."""
+    reached = escapes_without_sandbox(tmp_path)
 
     expected = {
         *(
@@ -193,7 +193,7 @@ def test_without_walls_the_escapes_work(tmp_path: Path) -> None:
 # --- finding out -----------------------------------------------------------------------------------------------------------------
 
 
-@confines
+@needs_sandbox
 @pytest.mark.contract("RV-20")
 def test_the_probe_finds_a_wall_that_keeps_what_the_scope_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -209,13 +209,13 @@ def test_the_probe_finds_a_wall_that_keeps_what_the_scope_promises(
     assert full.backend == "none"
 
 
-@confines
+@needs_sandbox
 def test_what_was_found_out_is_kept_for_the_next_process_and_damage_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path))
     found = probe("sandboxed", fresh=True)
-    kept = tmp_path / "confinement.json"
+    kept = tmp_path / "sandbox.json"
 
     assert next(iter(json.loads(kept.read_text(encoding="utf-8")).values()))["backend"] == found.backend
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -223,24 +223,26 @@ def test_what_was_found_out_is_kept_for_the_next_process_and_damage_does_not_mat
     assert probe("sandboxed", fresh=True) == found
 
 
-@confines
-def test_a_session_gets_its_walls_and_the_scope_full_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_sandbox
+def test_a_session_gets_its_sandbox_and_the_scope_full_gets_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "work").mkdir()
-    wall = build_confinement("sandboxed", [str(tmp_path / "work")])
+    sandbox = build_sandbox("sandboxed", [str(tmp_path / "work")])
 
-    assert wall is not None
-    assert wall.name in ("bubblewrap", "landlock")
-    assert "no network" in wall.words
-    assert str(tmp_path / "work") in wall.words
-    assert build_confinement("full", [str(tmp_path / "work")]) is None
+    assert sandbox is not None
+    assert sandbox.name in ("bubblewrap", "landlock")
+    assert "no network" in sandbox.words
+    assert str(tmp_path / "work") in sandbox.words
+    assert build_sandbox("full", [str(tmp_path / "work")]) is None
 
 
 def test_where_nothing_works_there_is_no_wall_and_a_reason() -> None:
     report = ProbeReport(scope="sandboxed", why="because")
 
     assert not report.available
-    assert build_confinement("sandboxed", ["/"], report=report) is None
+    assert build_sandbox("sandboxed", ["/"], report=report) is None
 
 
 @pytest.mark.skipif(not seccomp.is_supported(), reason="this machine's system calls are not known")

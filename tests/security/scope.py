@@ -37,7 +37,7 @@ class Setting:
     searches: bool = True
     hidden: tuple[str, ...] = (OUTSIDE, PRIVATE)
     """What no output may hold. Where somebody swaps folders while programs run, or every command is allowed, programs may read what
-    walls show them: then only what walls close counts."""
+    sandbox shows them: then only what it closes counts."""
 
 
 SETTINGS: Final = (

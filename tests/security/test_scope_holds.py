@@ -48,7 +48,7 @@ STRAYING = (
 def place() -> Iterator[Yard]:
     """A yard for all of these tests."""
     if not probe("sandboxed").available:
-        pytest.skip("no walls stand here")
+        pytest.skip("no sandbox works here")
     with yard() as made:
         yield made
 

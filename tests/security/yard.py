@@ -1,6 +1,6 @@
 """A workspace full of links that lead out of it, what lies outside, and somebody who swaps things meanwhile.
 
-The yard does not lie in a temporary folder: walls put another one in its place, and then nothing outside could be touched anyway.
+The yard does not lie in a temporary folder: a sandbox puts another one in its place, and then nothing outside could be touched anyway.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from typing import Final
 OUTSIDE: Final = "mark-b7c1e09d4a"
 """Stands in every file outside, and in the name of one that no call names."""
 PRIVATE: Final = "mark-5e2f8a6c13"
-"""Stands in files that walls close to programs as well."""
+"""Stands in files that a sandbox closes to programs as well."""
 NOTEBOOK: Final = (
     '{"cells": [{"cell_type": "code", "id": "c1", "metadata": {}, "outputs": [], "source": ["%s"]}], '
     '"metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n'

@@ -87,13 +87,15 @@ async def child_of(open_parent: Any) -> Started:
     return first
 
 
-async def test_a_child_runs_where_its_parent_only_misses_walls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_runs_where_its_parent_only_misses_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")  # nothing can be tried behind a wall
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")  # no sandbox can be tried
 
     given: dict[str, Any] = {"model": Family(), "store": None, "tools": [child_tool()], "cwd": tmp_path}
     assert (await child_of(open_session(**given))).context.fs_scope == "sandboxed"
-    with pytest.raises(UserError, match="cannot be confined here"):
+    with pytest.raises(UserError, match="No sandbox works here"):
         async with open_session(**given, fs_scope="sandboxed"):
             pass
 

@@ -26,10 +26,10 @@ async def test_only_a_program_has_the_sandbox_probed_and_its_lack_is_warned_of_o
     async with open_session(model=model, **given) as session:
         assert await session.run("read") == "apples"
         before = session.warnings
-        assert not (tmp_path / "data" / "confinement.json").exists()
+        assert not (tmp_path / "data" / "sandbox.json").exists()
         assert await session.run("run") == "two"
         (warning,) = session.warnings
-        assert warning.startswith("Programs are not confined here: ")
+        assert warning.startswith("Programs run without a sandbox here: ")
         assert before == ()
     async with open_session(model=scripted("done"), **given) as session:
         assert session.warnings == (warning,)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import anyio
 
-from backstay.ports import Confinement
+from backstay.ports import Sandbox
 from backstay.vocab.event import Event
 from backstay.vocab.events.tools import FileSeen
 
@@ -21,13 +21,13 @@ class RecordingContext:
         cwd: Path | str = "/",
         call: str = "call-1",
         links: Mapping[str, str] | None = None,
-        confinement: Confinement | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.cwd = str(cwd)
         self.call = call
         self.key = f"key-of-{call}"
         self.links: Mapping[str, str] = links or {}
-        self.confinement = confinement
+        self.sandbox = sandbox
         self.shown: list[str] = []
         self.noted: list[Event] = []
 

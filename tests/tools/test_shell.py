@@ -25,10 +25,10 @@ AS_A_SHELL = "(as a shell says when a program was killed by"
 NOT_TEXT = "that are not text are shown as \ufffd"
 
 
-class Walls:
-    """A confinement that puts a program before the command and says what it keeps away."""
+class FakeSandbox:
+    """A sandbox that puts a program before the command and says what it keeps away."""
 
-    name = "walls"
+    name = "sandbox"
     words = "no network, nothing outside of the folder may be written"
 
     def __init__(self, *before: str, prepare: Callable[[], None] | None = None) -> None:
@@ -176,12 +176,12 @@ async def test_a_context_that_breaks_leaves_no_process_behind(tmp_path: Path) ->
     assert not _alive(int("".join(context.shown)))
 
 
-@pytest.mark.parametrize("walls", ["None", "Walls('env', prepare=lambda: None)"])
-async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path, walls: str) -> None:
+@pytest.mark.parametrize("sandbox", ["None", "FakeSandbox('env', prepare=lambda: None)"])
+async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path, sandbox: str) -> None:
     program = (
         "import anyio; from backstay.tools.shell.bash import run_command\n"
-        "from tests.tools.context import RecordingContext; from tests.tools.test_shell import Walls\n"
-        f"context = RecordingContext({str(tmp_path)!r}, confinement={walls})\n"
+        "from tests.tools.context import RecordingContext; from tests.tools.test_shell import FakeSandbox\n"
+        f"context = RecordingContext({str(tmp_path)!r}, sandbox={sandbox})\n"
         "anyio.run(run_command.run, {'command': 'echo $$ > pid; sleep 60; :'}, context)"
     )
     written = tmp_path / "pid"
@@ -299,30 +299,28 @@ async def test_a_command_that_no_system_takes_is_refused(tmp_path: Path) -> None
     assert "more than 1000000 bytes" in output.text
 
 
-async def test_a_confined_command_runs_behind_its_walls_and_a_failure_names_them(tmp_path: Path) -> None:
-    walls = Walls("env", "BEHIND=walls", prepare=lambda: os.chdir("/"))
-    context = RecordingContext(tmp_path, confinement=walls)
+async def test_a_command_runs_in_its_sandbox_and_a_failure_names_it(tmp_path: Path) -> None:
+    sandbox = FakeSandbox("env", "BEHIND=sandbox", prepare=lambda: os.chdir("/"))
+    context = RecordingContext(tmp_path, sandbox=sandbox)
 
     good = await run_command.run({"command": "echo $BEHIND; pwd"}, context)
     bad = await run_command.run({"command": "exit 3"}, context)
 
-    assert good == ToolOutput(text="walls\n/\n")
-    assert bad == ToolOutput(text=f"exit 3\n[{walls.words}]", failed=True, code="exit:3")
-    assert walls.asked == [str(tmp_path)] * 2
+    assert good == ToolOutput(text="sandbox\n/\n")
+    assert bad == ToolOutput(text=f"exit 3\n[{sandbox.words}]", failed=True, code="exit:3")
+    assert sandbox.asked == [str(tmp_path)] * 2
 
 
-async def test_what_is_loaded_into_programs_is_loaded_behind_the_walls_alone(
+async def test_what_is_loaded_into_programs_is_loaded_in_the_sandbox_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "lib"))
-    walls = Walls("sh", "-c", 'echo "before: $LD_LIBRARY_PATH"; exec "$@"', "sh")
+    sandbox = FakeSandbox("sh", "-c", 'echo "before: $LD_LIBRARY_PATH"; exec "$@"', "sh")
 
-    confined = await run_command.run(
-        {"command": "echo $LD_LIBRARY_PATH"}, RecordingContext(tmp_path, confinement=walls)
-    )
+    inside = await run_command.run({"command": "echo $LD_LIBRARY_PATH"}, RecordingContext(tmp_path, sandbox=sandbox))
     free = await _run(tmp_path, "echo $LD_LIBRARY_PATH")
 
-    assert (confined.text, free.text) == (f"before: \n{tmp_path}/lib\n", f"{tmp_path}/lib\n")
+    assert (inside.text, free.text) == (f"before: \n{tmp_path}/lib\n", f"{tmp_path}/lib\n")
 
 
 async def test_the_environment_is_added_and_keys_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ _CHECK_S: Final = 2.0
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all details.")
 @with_location
 def command(location: StoreLocation, servers: bool, former: str | None, as_json: bool) -> int:
-    """Say what is active here: folders, store, confinement, programs, models, and what the repository keeps for agents.
+    """Say what is active here: folders, store, sandbox, programs, models, and what the repository keeps for agents.
 
     The exit code is 0 when all is well, and 1 when something needs attention.
 
@@ -194,22 +194,22 @@ def _check_pages(path: Path) -> Finding:
     )
 
 
-# --- confinement -----------------------------------------------------------------------------------------------------------------
+# --- sandbox -----------------------------------------------------------------------------------------------------------------
 
 
-def check_confinement(here: Here) -> Iterator[Finding]:
-    """Try what confines programs in each scope, and report it."""
+def check_sandbox(here: Here) -> Iterator[Finding]:
+    """Try the sandbox of each scope, and report it."""
     scopes: tuple[FsScope, ...] = ("sandboxed", "project")
     for scope in scopes:
-        yield from _confinement(scope)
+        yield from _sandbox(scope)
     yield Finding("full: no sandbox, by its name")
 
 
-def _confinement(scope: FsScope) -> Iterator[Finding]:
+def _sandbox(scope: FsScope) -> Iterator[Finding]:
     report = probe(scope, fresh=True)
     if not report.available:
         todo = "Sessions that ask for this scope by name do not start. Install bubblewrap, or use --scope full where nothing can be lost."
-        yield Finding(f"{scope}: nothing confines programs here. {report.why}", "attention", todo)
+        yield Finding(f"{scope}: no sandbox works here. {report.why}", "attention", todo)
         return
     yield Finding(f"{scope}: {report.backend}; closed: {'; '.join(report.closed)}")
     if report.open:
@@ -309,7 +309,7 @@ CHECKS: Final[list[tuple[str, Check]]] = [
     ("folders", check_folders),
     ("former name", check_former_name),
     ("store", check_store),
-    ("confinement", check_confinement),
+    ("sandbox", check_sandbox),
     ("programs", check_programs),
     ("models", check_models),
     *doctor_project.CHECKS,

@@ -19,7 +19,7 @@ COMMANDS: Final[dict[str, str]] = dict(
     agents       List the agents that work can be handed to, or show one.
     config       Show the settings files, the values that they come to, and why.
     demo         Watch a session crash in the middle of a turn and finish after the resume; offline, no key.
-    doctor       Say what is active here: folders, store, confinement, programs, models, and what the repository keeps for agents.
+    doctor       Say what is active here: folders, store, sandbox, programs, models, and what the repository keeps for agents.
     export       Write a session to a file that only you can read.
     hooks        List hooks, and try them without a session.
     log          Show, follow, replay, check, export, import and repair the log of a session.

@@ -286,7 +286,7 @@ def _keyring() -> Any:  # Any: as above
         return None
 
 
-_MADE_ANEW: Final = ("confinement.json",)
+_MADE_ANEW: Final = ("confinement.json", "sandbox.json")
 """Files that only spare work: the next session writes them again."""
 _GONE: Final = ".moved-away"
 """The end of the name of what was copied and is about to be removed."""

@@ -21,7 +21,7 @@ class PlaceGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     mixed: Mixed = ""
     """What some such files hold and most do not: a search of a whole folder asks only about those that do."""
     sealed: Literal["", "folder", "home"] = ""
-    """Where the walls around programs keep them from being changed."""
+    """Where the sandbox of programs keeps them from being changed."""
 
 
 class PlaceList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 
 from backstay.logic.stored_content import make_durable, replace_surrogates
-from backstay.ports import Confinement, Tool, ToolOutput
+from backstay.ports import Sandbox, Tool, ToolOutput
 from backstay.runtime.admission import as_stored
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.services import Outcome, Performer, Services, run_offloaded
@@ -35,7 +35,7 @@ class RunTool(Performer[events.ToolStarted]):
         """Whether the tool has returned."""
         self._touched: list[str] = []
         """The files that the tool has read or written."""
-        self._confinement: Confinement | None = None
+        self._sandbox: Sandbox | None = None
         self._open = next(call for call in services.state.progress.calls if call.id == self._intent.call)
 
     # --- what the tool sees
@@ -62,9 +62,9 @@ class RunTool(Performer[events.ToolStarted]):
         return call.facts.links if call.facts is not None else {}
 
     @property
-    def confinement(self) -> Confinement | None:
+    def sandbox(self) -> Sandbox | None:
         """What programs are started behind."""
-        return self._confinement
+        return self._sandbox
 
     def version_of(self, path: str) -> str:
         """Return the version of a file when the session last read or wrote it."""
@@ -105,7 +105,7 @@ class RunTool(Performer[events.ToolStarted]):
         if self._services.files is not None:
             await self._services.files.before(tool.spec, self.call, await self._places(args), self._id)
         if tool.spec.touches == "runs":
-            self._confinement = await anyio.to_thread.run_sync(self._services.start_sandbox)
+            self._sandbox = await anyio.to_thread.run_sync(self._services.start_sandbox)
         patience = self._services.tool_timeout_s
         with anyio.move_on_after(patience) as limit:
             output = await self._output(tool, args)

@@ -14,7 +14,7 @@ from backstay.logic.state.progress import Progress
 from backstay.logic.state.request_messages import Outgoing
 from backstay.logic.state.resume import PendingOpen
 from backstay.logic.state.session_state import State
-from backstay.ports import Asker, Clock, Confinement, EventStore, Model, Tool
+from backstay.ports import Asker, Clock, EventStore, Model, Sandbox, Tool
 from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import DeltaStream
 from backstay.runtime.inbox import Inbox
@@ -119,8 +119,8 @@ class Services(Struct, frozen=True, kw_only=True):
     mask: Mask
     """Hides known keys in what is written and shown."""
     open_child: OpenChild
-    start_sandbox: Callable[[], Confinement | None]
-    """Returns the confinement that programs are started behind; may take a moment."""
+    start_sandbox: Callable[[], Sandbox | None]
+    """Return the sandbox that programs are started in; may take a moment."""
     warnings: list[str]
     """Warnings for the person that came up while the session was open."""
     tasks: TaskGroup

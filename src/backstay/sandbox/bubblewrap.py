@@ -11,7 +11,7 @@ from backstay.sandbox.plan import FRESH, Mount, SandboxPlan, Seals, above
 from backstay.system.files import replace_file
 
 if TYPE_CHECKING:
-    from backstay.ports import Confinement
+    from backstay.ports import Sandbox
 
 _SYSTEM: Final = (
     "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
@@ -22,7 +22,7 @@ _DAEMONS: Final = """
 /run/user /run/dbus /run/docker.sock /run/containerd /run/podman /run/crio /run/libvirt /run/lxd /run/systemd/private
 /run/systemd/notify /run/snapd.socket /run/snapd-snap.socket /var/lib/lxd /var/snap/lxd
 """.split()
-"""Sockets of programs that would do something outside the walls for any program that connects."""
+"""Sockets of programs that would do something outside of the sandbox for any program that connects."""
 _LAUNCH: Final = 'exec "$@" 9<"$0"'
 _LAUNCH_GRACEFULLY: Final = 'trap "" TERM; exec "$@" 9<"$0"'
 """SIGTERM is for the program alone: if bwrap took it, everything inside would end at once, without a goodbye."""
@@ -40,7 +40,7 @@ class Bubblewrap:
     """Start programs in namespaces of their own, with a filter of system calls besides."""
 
     def __init__(self, plan: SandboxPlan, *, user_namespace: bool = True, graceful: bool = True) -> None:
-        """Draw the walls. Without a user namespace only the superuser can; `graceful` needs an `env` that resets signals."""
+        """Build the sandbox. Without a user namespace only the superuser can; `graceful` needs an `env` that resets signals."""
         self._plan = plan
         self._program = find()
         self._user_namespace = user_namespace
@@ -157,4 +157,4 @@ def _over(place: Mount, places: Sequence[Mount]) -> Mount:
 
 
 if TYPE_CHECKING:
-    _: Confinement = Bubblewrap.__new__(Bubblewrap)
+    _: Sandbox = Bubblewrap.__new__(Bubblewrap)

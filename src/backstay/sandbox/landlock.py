@@ -1,4 +1,4 @@
-"""Confine a program with Landlock (files and TCP) and a seccomp filter (the rest).
+"""Run a program in a sandbox of Landlock (files and TCP) and a seccomp filter (the rest).
 
 Landlock knows only what is allowed, for a folder and all below it. So where a closed place lies below an open one, each of its neighbours
 is opened instead; and what is sealed inside a working folder cannot be kept, because files must be made beside it.
@@ -19,7 +19,7 @@ from backstay.sandbox import seccomp
 from backstay.sandbox.plan import Mount, SandboxPlan, inside
 
 if TYPE_CHECKING:
-    from backstay.ports import Confinement
+    from backstay.ports import Sandbox
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1, 2, 4, 8, 1 << 14, 1 << 15
@@ -223,4 +223,4 @@ def _syscall() -> Callable[..., int]:
 
 
 if TYPE_CHECKING:
-    _: Confinement = Landlock.__new__(Landlock)
+    _: Sandbox = Landlock.__new__(Landlock)

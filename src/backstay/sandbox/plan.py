@@ -1,4 +1,4 @@
-"""The plan of a sandbox: what a confined program may touch, and which files inside the working folders it cannot change.
+"""The plan of a sandbox: what a program in it may touch, and which files inside the working folders it cannot change.
 
 The plan is a list of places, and the deepest place above a path decides about it. The folders that may be written come from the caller
 that opened the session and are resolved once: nothing that a model says or makes ever adds one. Seals keep the name and the content of
@@ -47,7 +47,7 @@ class SandboxPlan(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...]
     home: str
     private: tuple[str, ...] = ()
-    """Folders that nothing confined may see, besides the usual ones."""
+    """Folders that no program in the sandbox may see, besides the usual ones."""
     shown: tuple[str, ...] = ()
     """Paths that may be read although they lie in a closed place or in a temporary folder."""
     caches: tuple[str, ...] = ()
@@ -102,8 +102,8 @@ class SandboxPlan(Struct, frozen=True, kw_only=True):
         caches = " and the caches of package managers" if self.scope == "project" else ""
         where = ", ".join(self.roots)
         return (
-            f"This command ran confined ({self.scope}): {network}; it can write only in {where}, in $TMPDIR{caches}; keys, credentials, "
-            f"histories and other people's folders are closed to it.{more}"
+            f"This command ran in a sandbox ({self.scope}): {network}; it can write only in {where}, in $TMPDIR{caches}; "
+            f"keys, credentials, histories and other people's folders are closed to it.{more}"
         )
 
 
@@ -156,7 +156,7 @@ class Scratch:
         self._outer = os.path.realpath(tempfile.mkdtemp(prefix="backstay-", dir=parent))
         self.path = os.path.join(self._outer, "tmp")
         self.beside = os.path.join(self._outer, "kept")
-        """A folder beside it, which is not shown to confined programs."""
+        """A folder beside it, which is not shown to programs in the sandbox."""
         self.ready()
         self._end = weakref.finalize(self, shutil.rmtree, self._outer, ignore_errors=True)
 
@@ -191,9 +191,9 @@ _HOMES: Final = ("/home", "/root", "/Users", "/var/home")
 
 @cache
 def private_places() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Name what no confined program reads: below a person's home, and from the root. It is what the policy calls sensitive.
+    """Name what no program in the sandbox reads: below a person's home, and from the root. It is what the policy calls sensitive.
 
-    Names with a wildcard may be anywhere in the home, which is not gone through. The memory of programs has walls of its own.
+    Names with a wildcard may be anywhere in the home, which is not gone through. The memory of programs is kept apart otherwise.
     """
     groups = read_places("sensitive").places
     at_home = (name for group in groups for name in (*group.names, *group.home))

@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.ports import Confinement
+from backstay.ports import Sandbox
 from backstay.sandbox import bubblewrap, landlock, seccomp
 from backstay.sandbox.plan import SandboxPlan, Scratch, plan_sandbox
 from backstay.system.files import replace_file, stamp_at
@@ -47,7 +47,7 @@ _NEEDED: Final = {
     "sandboxed": ("write", "read", "tcp", "udp", "abstract", "unix", "memory"),
     "project": ("write", "read", "memory"),
 }
-"""The trials that must fail behind a wall."""
+"""The trials that must fail in a sandbox."""
 
 
 class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def probe(scope: FsScope, *, fresh: bool = False) -> ProbeReport:
-    """Find out which walls stand here, from memory when that is known. Takes a tenth of a second otherwise: not on the event loop."""
+    """Find out which sandbox works here, from memory when that is known. Takes a tenth of a second otherwise: not on the event loop."""
     if scope == "full":
         return ProbeReport(scope=scope)
     if fresh:
@@ -85,14 +85,14 @@ def recall(scope: FsScope) -> ProbeReport | None:
     return known.get(f"{scope} {_circumstances()}") if known else None
 
 
-def build_confinement(
+def build_sandbox(
     scope: FsScope,
     roots: Sequence[str],
     *,
     home: str | None = None,
     private: Sequence[str] = (),
     report: ProbeReport | None = None,
-) -> Confinement | None:
+) -> Sandbox | None:
     """Build the sandbox of a session; None in the scope `full`, and where none works (then `probe(scope).available` is False).
 
     `roots` are what the person gave; `private` are folders that are closed besides the usual ones and Backstay's own.
@@ -105,7 +105,7 @@ def build_confinement(
 
 
 def backstay_folders() -> tuple[str, ...]:
-    """Return the folders of Backstay's sessions and settings: no confined program sees them."""
+    """Return the folders of Backstay's sessions and settings: no program in the sandbox sees them."""
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     config = os.environ.get("BACKSTAY_CONFIG_DIR") or os.path.join(base, "backstay")
     return (str(data_dir()), os.path.abspath(os.path.expanduser(config)))
@@ -139,7 +139,7 @@ def _read_answers() -> dict[str, ProbeReport]:
 
 
 def _answers_file() -> Path:
-    return data_dir() / "confinement.json"
+    return data_dir() / "sandbox.json"
 
 
 def _circumstances() -> str:
@@ -169,7 +169,7 @@ def _line(path: str) -> str:
 
 
 def _find_out(scope: FsScope) -> ProbeReport:
-    """Try the walls, the strongest first."""
+    """Try the kinds of sandboxes, the strongest first."""
     reasons: list[str] = []
     for candidate, missing in _candidates(scope):
         if missing:
@@ -186,9 +186,9 @@ def _find_out(scope: FsScope) -> ProbeReport:
 
 
 def _candidates(scope: FsScope) -> Iterator[tuple[ProbeReport, str]]:
-    """Yield the kinds of walls, and why one cannot even be tried."""
+    """Yield the kinds of sandboxes, and why one cannot even be tried."""
     if sys.platform != "linux" or not seccomp.is_supported():
-        yield ProbeReport(scope=scope), "Programs can be confined only on Linux, on x86_64 or aarch64."
+        yield ProbeReport(scope=scope), "There are sandboxes only on Linux, on x86_64 or aarch64."
         return
     graceful = _resets_signals()
     found = ProbeReport(scope=scope, backend="bubblewrap", graceful=graceful)
@@ -214,7 +214,7 @@ def _resets_signals() -> bool:
 
 
 def _try(candidate: ProbeReport) -> tuple[set[str], str]:
-    """Return which trials succeeded behind a wall, and why it could not be tried at all."""
+    """Return which trials succeeded in a sandbox, and why it could not be tried at all."""
     with ExitStack() as stack:
         try:
             trial = stack.enter_context(_trial_folder())
@@ -228,14 +228,14 @@ def _run(candidate: ProbeReport, trial: Path, stack: ExitStack) -> tuple[set[str
     scratch = Scratch(str(trial))
     root, home = str(trial / "root"), str(trial / "home")
     plan = plan_sandbox(candidate.scope, [root], home=home, shown=(str(trial),), temporary=temporary, scratch=scratch)
-    wall = _build_backend(candidate, plan)
-    stack.callback(wall.close)
+    sandbox = _build_backend(candidate, plan)
+    stack.callback(sandbox.close)
     listeners = _listen(trial, stack)
     ports = {name: port for name, (port, _) in listeners.items()}
     where = {"trial": str(trial), "parent": os.getpid(), "name": _ABSTRACT + trial.name, "ports": ports}
     python = [sys.executable, "-I", "-S", "-c", _TRYING, msgspec.json.encode(where).decode()]
     words, environment = load_behind(python, os.environ)
-    argv, prepare = wall.command(words, cwd=str(trial / "root"))
+    argv, prepare = sandbox.command(words, cwd=str(trial / "root"))
     ran = subprocess.run(
         argv,
         cwd=trial / "root",
@@ -310,7 +310,7 @@ def _listen(trial: Path, stack: ExitStack) -> dict[str, tuple[int, Callable[[], 
         try:
             listener = stack.enter_context(socket.socket(family, kind))
             listener.bind(address)
-        except OSError:  # a process that cannot listen here is confined already
+        except OSError:  # a process that cannot listen here is in a sandbox already
             found[name] = (0, lambda: False)
             continue
         listener.setblocking(False)

@@ -1,7 +1,7 @@
-"""A filter of system calls, assembled by hand: what no confined program needs and many escapes begin with.
+"""A filter of system calls, assembled by hand: what no program in the sandbox needs and many escapes begin with.
 
-A filter sees numbers, never what a pointer points to, so it closes kinds of calls and leaves files to the walls. Everything is made before
-the fork; the child only makes the two calls that put the filter on.
+A filter sees numbers, never what a pointer points to, so it closes kinds of calls; files are the work of others. Everything is made
+before the fork; the child only makes the two calls that put the filter on.
 """
 
 import ctypes
@@ -84,7 +84,7 @@ _MESSAGES: Final = (
 )
 """Not only those that find something: a number can be guessed."""
 _NEW_NAMESPACES: Final = 0x7E02_0080
-"""Every flag that asks for a namespace of one's own: in a user namespace, a program has the powers that walls are built on."""
+"""Every flag that asks for a namespace of one's own: in a user namespace, a program has the powers that sandboxes are built on."""
 _DATAGRAM: Final = 2
 """A datagram socket of a pair can still be sent to any address."""
 _TYPING: Final = (0x5412, 0x541C, 0x5423)

@@ -52,7 +52,7 @@ from backstay.session.session import Fork, Session
 from backstay.session.skill_runs import SubagentPlans
 from backstay.session.subagents import agent_runner, child_opener
 from backstay.session.toolbox import StoredOutputs, Toolbox
-from backstay.session.workspace import SessionSandbox, call_site_of, check_sandbox, path_resolver
+from backstay.session.workspace import StartSandbox, call_site_of, check_sandbox, path_resolver
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace, NoTrace
 from backstay.system.folders import data_dir
@@ -307,8 +307,8 @@ async def _services(
     prepared, host = opening.prepared, opening.host
     deltas = DeltaStream(prepared.session, prepared.state, mask, Bus(), opening.trace)
     warnings: list[str] = []
-    walls = SessionSandbox(prepared.scope, call_site, warnings.append)
-    opening.stack.callback(walls.close)
+    sandbox = StartSandbox(prepared.scope, call_site, warnings.append)
+    opening.stack.callback(sandbox.close)
     services = Services(
         session=prepared.session,
         cwd=prepared.state.meta.cwd,
@@ -324,7 +324,7 @@ async def _services(
         asker=options.asker or options.prompt,
         read_folder_notes=None if project is None else project.folder_notes_reader(prepared.state),
         store_grants=None if options.bare else _grant_writer(prepared.state.meta.project, call_site.cwd),
-        start_sandbox=walls,
+        start_sandbox=sandbox,
         warnings=warnings,
         open_child=child_opener(options, opening.store, plans, open_with),
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),

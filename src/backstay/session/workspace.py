@@ -18,7 +18,7 @@ from backstay.permissions.call_site import CallSite
 from backstay.permissions.paths import locate, within
 from backstay.permissions.sensitive_paths import find_protected
 from backstay.permissions.unasked import trusting_programs
-from backstay.ports import Confinement, Tool
+from backstay.ports import Sandbox, Tool
 from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
 from backstay.sandbox.program_folders import links_of, program_folders, workspace_programs
 from backstay.sandbox.resolve_paths import follow_links, match
@@ -37,7 +37,7 @@ _IMPORT_VARIABLES: Final = (
 ).split()
 """Variables that say where programs look for what they load."""
 _BETWEEN: Final = re.compile(r"[:;=\s]")
-_UNCONFINED: Final = "Programs are not confined here: {} `backstay doctor` says more."
+_UNCONFINED: Final = "Programs run without a sandbox here: {} `backstay doctor` says more."
 _MOST_FILES: Final = 200
 _LONGEST: Final = 65_536
 
@@ -91,31 +91,31 @@ def path_resolver(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> R
     return look_at
 
 
-class SessionSandbox:
+class StartSandbox:
     """The sandbox around the programs of a session, started with the first one."""
 
     def __init__(self, scope: FsScope, call_site: CallSite, warn: Callable[[str], None]) -> None:
-        """Prepare to start it. `warn` takes a warning for the person when programs cannot be confined."""
+        """Prepare to start it. `warn` takes a warning for the person when no sandbox works here."""
         self._scope, self._call_site, self._warn = scope, call_site, warn
         self._lock = Lock()
-        self._raised: list[Confinement | None] = []
+        self._raised: list[Sandbox | None] = []
 
-    def __call__(self) -> Confinement | None:
+    def __call__(self) -> Sandbox | None:
         """Return the sandbox. The first call may take a moment, so never call it on the event loop."""
-        from backstay.sandbox.probe import build_confinement, probe  # noqa: PLC0415 - only programs need it
+        from backstay.sandbox.probe import build_sandbox, probe  # noqa: PLC0415 - only programs need it
 
         with self._lock:
             if not self._raised:
                 report, site = probe(self._scope), self._call_site
                 if not report.available:
                     self._warn(_UNCONFINED.format(report.why))
-                self._raised.append(build_confinement(self._scope, site.roots, home=site.home, report=report))
+                self._raised.append(build_sandbox(self._scope, site.roots, home=site.home, report=report))
             return self._raised[0]
 
     def close(self) -> None:
         """Remove the sandbox, if it was started."""
-        for confinement in filter(None, self._raised):
-            confinement.close()
+        for sandbox in filter(None, self._raised):
+            sandbox.close()
 
 
 async def check_sandbox(options: ResolvedOptions, recorded: FsScope) -> str:
@@ -133,7 +133,7 @@ async def check_sandbox(options: ResolvedOptions, recorded: FsScope) -> str:
     if report is None or report.available:
         return ""
     if is_named:
-        raise UserError(f"Programs cannot be confined here, so the scope {scope!r} cannot be kept: {report.why}")
+        raise UserError(f"No sandbox works here, so the scope {scope!r} cannot be kept: {report.why}")
     return _UNCONFINED.format(report.why)
 
 

@@ -74,16 +74,16 @@ async def run_program(
 
 
 def load_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Return what to start behind walls, and the environment of what raises them.
+    """Return what to start in a sandbox, and the environment of the program that sets it up.
 
-    The variables that say what is loaded into programs hold behind the walls alone: a command may have changed what they name.
+    The variables that say what is loaded into programs hold in the sandbox alone: a command may have changed what they name.
     """
     inside = [f"{name}={value}" for name, value in environment.items() if name.startswith(_LOADING)]
     return ["/usr/bin/env", *inside, *argv] if inside else list(argv), without_loading(environment)
 
 
 def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `environment` without variables that say what is loaded into programs, for those outside the walls."""
+    """Return `environment` without variables that say what is loaded into programs, for those outside of the sandbox."""
     return {name: value for name, value in environment.items() if not name.startswith(_LOADING)}
 
 

@@ -1,6 +1,6 @@
 """Start the MCP servers of a session: programs, guarded addresses, and the store of approved tools.
 
-A server that is a program runs as the person, with the person's rights, outside the walls that stand around commands: it is as trusted as
+A server that is a program runs as the person, with the person's rights, outside of the sandbox of commands: it is as trusted as
 the file that names it. It gets a clean environment, no shell, a process group of its own, and ends with the session.
 """
 
@@ -60,7 +60,7 @@ def session_servers(
 
     `data` is the data folder with the book of approved tools; None approves all, for tests and for sessions that are kept nowhere.
     `keep` puts long outputs away. `log` takes what servers log, `on_change` the name of a server whose offers have changed, `on_wait` a
-    sentence about servers that are slow to answer. `programs` starts servers' programs otherwise than here, behind walls for instance.
+    sentence about servers that are slow to answer. `programs` starts servers' programs otherwise than here, in a sandbox for instance.
     """
     dependencies = Dependencies(
         programs=programs or ServerPrograms(),

@@ -25,7 +25,7 @@ from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import Taint
 
 if TYPE_CHECKING:
-    from backstay.ports import Confinement, ToolContext
+    from backstay.ports import Sandbox, ToolContext
 
 SECONDS: Final = 60.0
 """Time for one command of a text."""
@@ -123,9 +123,9 @@ class InclusionRunner:
             raise UserError(f"{inclusion.path!r} cannot be read: It has more than {LARGEST:,} bytes.")
         return content.decode("utf-8", "replace")
 
-    def _context(self, inclusion: Inclusion, confinement: "Confinement | None") -> "_Context":
+    def _context(self, inclusion: Inclusion, sandbox: "Sandbox | None") -> "_Context":
         facts = self._facts.get(inclusion)
-        return _Context(self._services, facts.links if facts is not None else {}, confinement)
+        return _Context(self._services, facts.links if facts is not None else {}, sandbox)
 
     async def _run(self, inclusion: ShellInclusion) -> str:
         name, args = inclusion.call
@@ -133,8 +133,8 @@ class InclusionRunner:
         assert tool is not None  # it was judged
         if self._services.files is not None:
             await self._services.files.keep_trees("", "")
-        confinement = await anyio.to_thread.run_sync(self._services.start_sandbox)
-        context: ToolContext = self._context(inclusion, confinement)
+        sandbox = await anyio.to_thread.run_sync(self._services.start_sandbox)
+        context: ToolContext = self._context(inclusion, sandbox)
         try:
             with anyio.fail_after(SECONDS):
                 output = await tool.run(args, context)
@@ -150,7 +150,7 @@ class _Context(Struct, frozen=True):
 
     _services: Services
     links: Mapping[str, str]
-    confinement: "Confinement | None"
+    sandbox: "Sandbox | None"
     call: str = field(default="inclusion")
 
     @property

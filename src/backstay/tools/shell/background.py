@@ -96,9 +96,9 @@ class BackgroundShells:
         if len(running) >= RUNNING:
             text = f"{RUNNING} commands run in the background already. Stop one with KillShell: {', '.join(running)}."
             return ToolOutput(text=text, failed=True, code="too_many")
-        confinement = context.confinement.words if context.confinement is not None else ""
+        sandbox = context.sandbox.words if context.sandbox is not None else ""
         started = start(command, context, self._environment, self._keys)
-        shell = _Shell(self._name(context.call), context.call, command, started, Spool(self._folder), confinement)
+        shell = _Shell(self._name(context.call), context.call, command, started, Spool(self._folder), sandbox)
         self._shells[shell.id] = shell
         shell.watch(self._on_exit)
         note_start(started, context)
@@ -172,16 +172,14 @@ class BackgroundShells:
 class _Shell:
     """One command in the background. A thread reads what it prints, so that no task has to outlive the call."""
 
-    def __init__(
-        self, name: str, call: str, command: str, started: StartedCommand, spool: Spool, confinement: str
-    ) -> None:
+    def __init__(self, name: str, call: str, command: str, started: StartedCommand, spool: Spool, sandbox: str) -> None:
         self.id = name
         self.status: int | None = None
         self._call = call
         self.command = command
         self._started = started
         self._spool = spool
-        self._confinement = confinement
+        self._sandbox = sandbox
         self._read_to = 0
         self._unread = ""
         self._plain = TextDecoder()
@@ -195,7 +193,7 @@ class _Shell:
         if self.status is None:
             return "still running"
         code, words = describe_ending(self.status)
-        return f"{words} [{self._confinement}]" if code and self._confinement else words or "exit 0"
+        return f"{words} [{self._sandbox}]" if code and self._sandbox else words or "exit 0"
 
     def watch(self, on_exit: OnExit | None) -> None:
         """Begin to read."""

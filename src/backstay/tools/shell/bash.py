@@ -207,23 +207,23 @@ class _Run:
         if left:
             what = "still running in the background, its output no longer read"
             notes.append(f"({what if timeout_ms is None else 'could not be stopped'}: {', '.join(map(str, left))})")
-        if code and self._context.confinement is not None and self._context.confinement.words:
-            notes.append(f"[{self._context.confinement.words}]")
+        if code and self._context.sandbox is not None and self._context.sandbox.words:
+            notes.append(f"[{self._context.sandbox.words}]")
         separator = "\n" if notes and output and not output.endswith("\n") else ""
         return ToolOutput(text=output + separator + "\n".join(notes) or "(no output)", failed=bool(code), code=code)
 
 
 def start(command: str, context: ToolContext, environment: Mapping[str, str], keys: Keys = BUILT_IN) -> StartedCommand:
-    """Start a command in the session's folder, behind its confinement, in a group of its own, without input and without `keys`.
+    """Start a command in the session's folder, in its sandbox, in a group of its own, without input and without `keys`.
 
     Call it on the event loop's own thread: the kernel ends the command together with the thread that forked. The command has no
     problem (see `check_command`). Raise `OSError` when it cannot be started.
     """
     run = os.urandom(8).hex()
     words, known = _argv(command), keys.without(os.environ) | dict(environment)
-    if context.confinement is not None:
+    if context.sandbox is not None:
         words, known = load_behind(words, known)
-    argv, before = _confine(words, context)
+    argv, before = _in_sandbox(words, context)
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -281,17 +281,17 @@ def _argv(command: str) -> list[str]:
     return [shell, "-c", _JOIN, shell, *pieces]
 
 
-def _confine(argv: list[str], context: ToolContext) -> tuple[list[str], Callable[[], None] | None]:
+def _in_sandbox(argv: list[str], context: ToolContext) -> tuple[list[str], Callable[[], None] | None]:
     prepare = prepare_program()
-    if context.confinement is None:
+    if context.sandbox is None:
         return argv, prepare
-    argv, confine = context.confinement.command(argv, cwd=context.cwd)
-    if prepare is None or confine is None:
-        return argv, prepare or confine
+    argv, enter = context.sandbox.command(argv, cwd=context.cwd)
+    if prepare is None or enter is None:
+        return argv, prepare or enter
 
     def arrange() -> None:
         prepare()
-        confine()
+        enter()
 
     return argv, arrange
 

@@ -1,6 +1,6 @@
-"""A yard with something to steal in it, and a way to send the program of escapes into walls around a part of it.
+"""A yard with something to steal in it, and a way to send the program of escapes into a sandbox around a part of it.
 
-Run as a program it prints a table of what was reached: `python -m tests.sandbox.confinement_kit BACKEND SCOPE FOLDER`.
+Run as a program it prints a table of what was reached: `python -m tests.sandbox.sandbox_kit BACKEND SCOPE FOLDER`.
 """
 
 import json
@@ -31,7 +31,7 @@ REPOSITORY = HERE.parents[1]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a confined program reached, and what it needed and did not get."""
+    """What a program in the sandbox reached, and what it needed and did not get."""
 
     reached: frozenset[str]
     failed: tuple[str, ...]
@@ -59,7 +59,7 @@ class Yard:
         (self.outside / "file").chmod(0o640)
 
     def plan(self, scope: FsScope, *roots: Path, home: Path | None = None) -> SandboxPlan:
-        """The walls of a session here. The yard lies among temporary files, so those are left as they are."""
+        """The sandbox of a session here. The yard lies among temporary files, so those are left as they are."""
         home, where = home or self.home, [str(each) for each in roots or (self.root,)]
         return plan_sandbox(
             scope, where, home=str(home), private=(str(self.private),), temporary=(), scratch=Scratch(str(self.folder))
@@ -73,13 +73,13 @@ class Yard:
         return found | ({"store"} if _text(self.private / "sessions.db") != SECRET else set())
 
 
-def raise_wall(backend: str, walls: SandboxPlan) -> Bubblewrap | Landlock:
-    """A wall of one kind."""
-    return Bubblewrap(walls, user_namespace=os.geteuid() != 0) if backend == "bubblewrap" else Landlock(walls)
+def start_sandbox(backend: str, plan: SandboxPlan) -> Bubblewrap | Landlock:
+    """A sandbox of one kind."""
+    return Bubblewrap(plan, user_namespace=os.geteuid() != 0) if backend == "bubblewrap" else Landlock(plan)
 
 
 def missing(backend: str) -> str:
-    """Why a kind of wall cannot be tried here; empty when it can."""
+    """Why a kind of sandbox cannot be tried here; empty when it can."""
     if not seccomp.is_supported():
         return "this machine's system calls are not known"
     if backend == "landlock":
@@ -104,9 +104,9 @@ def missing(backend: str) -> str:
     )
 
 
-def run(wall: Bubblewrap | Landlock, argv: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program behind a wall."""
-    command, prepare = wall.command(argv, cwd=str(cwd))
+def run(sandbox: Bubblewrap | Landlock, argv: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program behind a sandbox."""
+    command, prepare = sandbox.command(argv, cwd=str(cwd))
     return subprocess.run(
         command,
         cwd=cwd,
@@ -122,16 +122,16 @@ def run(wall: Bubblewrap | Landlock, argv: list[str], cwd: Path) -> subprocess.C
 
 
 def try_escapes(backend: str, scope: FsScope, folder: Path) -> Outcome:
-    """Send the escapes into walls, and look from outside at what they did."""
+    """Send the escapes into a sandbox, and look from outside at what they did."""
     yard = Yard(folder)
     with ExitStack() as stack:
-        wall = raise_wall(backend, yard.plan(scope))
-        stack.callback(wall.close)
-        return _tried(yard, stack, lambda argv: run(wall, argv, yard.root))
+        sandbox = start_sandbox(backend, yard.plan(scope))
+        stack.callback(sandbox.close)
+        return _tried(yard, stack, lambda argv: run(sandbox, argv, yard.root))
 
 
-def escapes_unconfined(folder: Path) -> frozenset[str]:
-    """What the escapes reach where there is no wall."""
+def escapes_without_sandbox(folder: Path) -> frozenset[str]:
+    """What the escapes reach where there is no sandbox."""
     yard = Yard(folder)
     environment = {**os.environ, "TMPDIR": str(folder)}
     with ExitStack() as stack:
@@ -196,7 +196,7 @@ def as_nobody(backend: str, scope: FsScope) -> Outcome:
     try:
         os.chown(folder, NOBODY, NOBODY)
         for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
-            command = [python, "-m", "tests.sandbox.confinement_kit"]
+            command = [python, "-m", "tests.sandbox.sandbox_kit"]
             try:
                 ran = subprocess.run(
                     [*command, backend, scope, str(folder)],
