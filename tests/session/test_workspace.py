@@ -15,7 +15,7 @@ async def test_only_a_program_has_the_sandbox_probed_and_its_lack_is_warned_of_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")  # nothing can be tried behind a wall
+    monkeypatch.setattr(sys, "executable", "/nowhere/at/all/python")  # nothing can be tried behind a wall
     (tmp_path / "data").mkdir()
     work = tmp_path / "work"
     work.mkdir()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from backstay.runtime.inbox import Inbox
 from backstay.sandbox.git import careful_git, git_environment
 from backstay.sandbox.resolve_paths import private_names
 from backstay.tools.ask_user import ask_user
+from backstay.tools.define import LateTool
 from backstay.tools.files.apply_patch import apply_patch
 from backstay.tools.files.edit import edit_file, multi_edit
 from backstay.tools.files.read import read_file
@@ -79,7 +81,10 @@ class Toolbox:
         self.keys = keys
         """What no program gets."""
         self._leads = private_names()
-        self._shells = BackgroundShells(environment=self.programs, keep=self.outputs.keep, keys=self.keys)
+
+    @cached_property
+    def _shells(self) -> BackgroundShells:
+        return BackgroundShells(environment=self.programs, keep=self.outputs.keep, keys=self.keys)
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools, in the order in which the model is told of them."""
@@ -90,10 +95,12 @@ class Toolbox:
             multi_edit,
             apply_patch,
             notebook_edit,
-            make_glob(self._withheld),
-            make_grep(self._withheld),
-            *self._shells.tools,
-            read_output(self.outputs.fetch),
+            self._glob(),
+            self._grep(),
+            LateTool(_BASH, lambda: self._shells.bash),
+            LateTool(_BASH_OUTPUT, lambda: self._shells.bash_output),
+            LateTool(_KILL_SHELL, lambda: self._shells.kill_shell),
+            LateTool(_READ_OUTPUT, lambda: read_output(self.outputs.fetch)),
             write_todos,
             ask_user,
             *self._web(),
@@ -101,19 +108,26 @@ class Toolbox:
 
     def read_only_tools(self) -> tuple[Tool, ...]:
         """Return the tools that only look at the workspace."""
-        return read_file, make_glob(self._withheld), make_grep(self._withheld)
+        return read_file, self._glob(), self._grep()
 
     def running(self) -> tuple[tuple[str, str], ...]:
         """Return what runs in the background: its name, and what it is."""
-        return self._shells.running
+        return self._shells.running if "_shells" in vars(self) else ()
 
     async def aclose(self) -> None:
         """Stop what runs in the background."""
-        await self._shells.aclose()
+        if "_shells" in vars(self):
+            await self._shells.aclose()
+
+    def _glob(self) -> Tool:
+        return LateTool(_GLOB, lambda: make_glob(self._withheld))
+
+    def _grep(self) -> Tool:
+        return LateTool(_GREP, lambda: make_grep(self._withheld))
 
     def _web(self) -> Iterator[Tool]:
         """Yield the tools of the web. Both reach public addresses only."""
-        yield make_web_fetch(_client)
+        yield LateTool(_WEB_FETCH, lambda: make_web_fetch(_client))
         engine = find_engine("", _client, os.environ)
         if engine is not None:
             yield make_web_search(engine)
@@ -127,3 +141,12 @@ def _client() -> "httpx.AsyncClient":
     from backstay.sandbox.egress import Egress  # noqa: PLC0415 - it loads the HTTP client
 
     return Egress().client()
+
+
+async def _fetch_nothing(output_id: str) -> bytes:
+    raise LookupError(output_id)
+
+
+_GLOB, _GREP, _READ_OUTPUT, _WEB_FETCH = make_glob(), make_grep(), read_output(_fetch_nothing), make_web_fetch(_client)
+_BASH, _BASH_OUTPUT, _KILL_SHELL = BackgroundShells().tools
+"""The tools as they are without a session: what the model reads of them."""

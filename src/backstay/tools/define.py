@@ -188,6 +188,32 @@ def tool(
     return decorate if function is None else decorate(function)
 
 
+class LateTool:
+    """A tool whose specification is known, and which is built with what it needs of its session when it first runs."""
+
+    def __init__(self, known: Tool, build: Callable[[], Tool]) -> None:
+        """Show the specification of `known`, an equal tool without a session, and run what `build` returns."""
+        self._known = known
+        self._build = functools.cache(build)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The specification of the tool."""
+        return self._known.spec
+
+    def problem(self, args: dict[str, object]) -> str:
+        """Explain why these arguments cannot be used; empty when they can."""
+        return self._known.problem(args)
+
+    async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
+        """Run the tool."""
+        return await self._build().run(args, context)
+
+    async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
+        """Find out whether the call happened."""
+        return await self._build().check(args, context)
+
+
 def as_output(value: object) -> ToolOutput:
     """Make an output of a return value: text as it is, None as an empty text, everything else as JSON."""
     if isinstance(value, ToolOutput):
@@ -254,3 +280,4 @@ def _parameters_of_check(name: str, parameters: Parameters, check: Check) -> Par
 
 if TYPE_CHECKING:
     _: Tool = cast("FunctionTool[..., object]", None)
+    _late: Tool = cast(LateTool, None)
