@@ -91,7 +91,7 @@ async def test_a_child_runs_where_its_parent_only_misses_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")  # no sandbox can be tried
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))  # no sandbox can be tried
 
     given: dict[str, Any] = {"model": Family(), "store": None, "tools": [child_tool()], "cwd": tmp_path}
     assert (await child_of(open_session(**given))).context.fs_scope == "sandboxed"
