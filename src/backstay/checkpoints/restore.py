@@ -46,16 +46,7 @@ async def restore_files(
 
 async def finish_restore(runner: Runner) -> None:
     """Finish the restore that a dead process left open; nothing happens when there is none."""
-    state, subscription = runner.services.state, runner.subscribe()
-    try:
-        if state.progress.restore is not None:
-            await runner.deliver()
-        while state.progress.restore is not None:
-            await anext(subscription)
-    except StopAsyncIteration:
-        raise runner.ended_with from None
-    finally:
-        subscription.close()
+    await runner.finish(lambda state: state.progress.restore)
 
 
 async def _restore_to(

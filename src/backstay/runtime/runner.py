@@ -5,7 +5,7 @@ session is open; it sleeps while there is nothing to do.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -19,6 +19,7 @@ from backstay.logic.decide.step import Step, settle
 from backstay.logic.state.lifecycle import Lifecycle, move
 from backstay.logic.state.progress import Progress
 from backstay.logic.state.resume import PendingOpen
+from backstay.logic.state.session_state import State
 from backstay.runtime.admission import admit, as_stored
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item, Subscription
@@ -149,6 +150,19 @@ class Runner:
     def subscribe(self, *, after: int | None = None, only: type[Item] | None = None) -> Subscription:
         """Listen to everything from now on, or to what comes after seq `after`, or to one kind of item."""
         return self.bus.subscribe(after=self.services.state.progress.seq if after is None else after, only=only)
+
+    async def finish(self, is_open: Callable[[State], object]) -> None:
+        """Have what a dead process left open performed to its end; nothing happens when `is_open` finds nothing."""
+        state, subscription = self.services.state, self.subscribe()
+        try:
+            if is_open(state):
+                await self.deliver()
+            while is_open(state):
+                await anext(subscription)
+        except StopAsyncIteration:
+            raise self.ended_with from None
+        finally:
+            subscription.close()
 
     async def read_events(self, after: int = 0) -> tuple[Recorded, ...]:
         """Read the log after seq `after`."""

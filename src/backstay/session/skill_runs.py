@@ -96,7 +96,7 @@ async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", text:
     services = runner.services
     plan = plans.of_skill(skill, text)
     async with plans.running:
-        await finish_skill(runner)
+        await runner.finish(lambda state: state.progress.skill)
         plans.count += 1
         call = f"{runner.nonce}-skill-{plans.count}"
         child = child_session_id(services.session, call)
@@ -115,20 +115,6 @@ async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", text:
     if finished.outcome != "completed":
         raise UserError(f"The skill {skill.name!r} did not finish: {finished.text}")
     return finished.text
-
-
-async def finish_skill(runner: Runner) -> None:
-    """Finish the skill that was running when the last process died; nothing happens when none was."""
-    state, subscription = runner.services.state, runner.subscribe()
-    try:
-        if state.progress.skill is not None:
-            await runner.deliver()
-        while state.progress.skill is not None:
-            await anext(subscription)
-    except StopAsyncIteration:
-        raise runner.ended_with from None
-    finally:
-        subscription.close()
 
 
 async def _run(runner: Runner, started: events.ChildStarted, blobs: dict[str, bytes]) -> events.ChildFinished:
