@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from backstay.headless.result import EndedTurn, FinishedCommand, SessionSummary, command_object, result_object
 from backstay.logic.secrets.redact import PLAIN, Redactor, StreamRedactor
 from backstay.logic.secrets.rewrite import change_texts, rewrite_event
-from backstay.logic.secrets.secret_names import change_names
 from backstay.logic.text import show_invisible
 from backstay.session.options import default_store_url
 from backstay.vocab import events
@@ -180,7 +179,7 @@ def clean_line(line: bytes, redactor: Redactor = PLAIN) -> bytes:
     if before.get("type") == "control_request":
         return line
     by_name = before.get("type") != "result"
-    after = change_names(redactor.value(before), redactor.text) if by_name else change_texts(before, redactor.text)
+    after = redactor.value(before) if by_name else change_texts(before, redactor.text)
     return line if after == before else json_line(after)
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from backstay.logic.secrets.redact import PLAIN, Redactor
-from backstay.logic.secrets.secret_names import change_names
 from backstay.vocab import events
 from backstay.vocab.deltas import DELTAS
 from backstay.vocab.event import Event
@@ -57,9 +56,7 @@ def _list(items: Iterable[object], key: str, end: bytes, redactor: Redactor, *, 
 
 
 def _value(key: str, value: object, depth: int, redactor: Redactor, *, indented: bool) -> bytes:
-    clean = redactor.value({key: msgspec.to_builtins(value, order="deterministic")})
-    assert isinstance(clean, dict)
-    line = json_line(change_names(clean[key], redactor.text))
+    line = json_line(redactor.field(key, msgspec.to_builtins(value, order="deterministic")))
     return msgspec.json.format(line, indent=2).replace(b"\n", b"\n" + _indent(depth, indented)) if indented else line
 
 

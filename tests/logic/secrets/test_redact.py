@@ -3,6 +3,7 @@
 The tokens are put together here, letter by letter, from a seed: none was ever issued, and no scanner finds one in this file.
 """
 
+import json
 import random
 import string
 import sysconfig
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.logic.secrets.redact import REDACTED, Redactor, is_secret_key, looks_secret, redact
+from backstay.logic.secrets.redact import REDACTED, Redactor, StreamRedactor, is_secret_key, looks_secret, redact
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -250,6 +251,87 @@ def test_json_in_a_text_is_read_and_the_rest_of_a_text_is_not_touched() -> None:
         "args": '{"url": "https://x.example", "headers": {"Authorization": "[REDACTED]"}}'
     }
     assert redact({"args": plain, "not": '{"token": '}) == {"args": plain, "not": '{"token": '}
+
+
+HUB = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+KNOWN = "oaKEYvalue1234567890abcd"
+DIGITS = "8675309123456"
+
+
+@pytest.mark.contract("RV-B15")
+@pytest.mark.parametrize("secret", [HUB, KNOWN])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"auth":1,"a":"SECRET","a":1}',
+        '{"auth":1,"a":1,"a":"SECRET"}',
+        '{"auth":1,"SECRET":1}',
+        '{"auth":1,"SECRET":1,"SECRET":2}',
+        '{"auth":1,"a":{"b":[{"SECRET x":1,"SECRET x":1}]}}',
+        '{"auth":NaN,"a":1e999,"SECRET":[-0.0]}',
+        '[{"auth":"\\ud800","SECRET":1}]',
+        ' \n\ufeff{"auth":1,"a":"SECRET","a":1}',
+        '\ufeff{"auth":1,"SECRET":1}',
+        '{"auth":1,"a":"SECRET","a":1} and more',
+        '{"auth":1,/* "SECRET" */"a":1}',
+        pytest.param('{"auth":1,"n":' + "9" * 5000 + ',"SECRET":1}', id="a large number"),
+        pytest.param('{"auth":' + "[" * 100_000 + '"SECRET"' + "]" * 100_000 + "}", id="a deep list"),
+    ],
+)
+def test_reading_a_text_as_json_hides_no_secret_from_the_search(text: str, secret: str) -> None:
+    redactor, told = Redactor(exact=[KNOWN]), text.replace("SECRET", secret)
+
+    for value in (told, {"args": told}, [told], {"auth": 1, told: 1}):
+        assert secret not in json.dumps(redactor.value(value)), value
+    stream, size = StreamRedactor(redactor), len(told) // 20 + 1
+    pieces = [
+        *(clean for at in range(0, len(told), size) for clean in stream.feed(told[at : at + size])),
+        *stream.flush(),
+    ]
+    assert secret not in "".join(pieces)
+
+
+def test_a_secret_whose_letters_json_writes_as_numbers_is_found() -> None:
+    written = "".join(f"\\u{ord(letter):04X}" for letter in HUB)
+
+    assert redact(f'{{"{written}": "{written}"}}') == f'{{"{REDACTED}": "{REDACTED}"}}'
+
+
+def test_a_name_that_stands_twice_hides_no_value_under_another_one() -> None:
+    assert redact('{"a":1,"a":2,"password":{"x":["letmein"]},"password":["open"]}') == (
+        f'{{"a": 1, "a": 2, "password": "{REDACTED}", "password": "{REDACTED}"}}'
+    )
+    pair = '{"name": "DB_PASSWORD", "value": "let me in", "value": "x", "name": "a"}'
+    assert "let me in" not in str(redact(pair))
+
+
+def test_objects_keep_every_entry_when_their_names_are_masked() -> None:
+    value = {HUB: 1, REDACTED: 2, f"{HUB[:-1]}6": 3, "plain": 4, "properties": {HUB: {"type": "string"}, KNOWN: 5}}
+
+    told = Redactor(exact=[KNOWN]).value(value)
+
+    assert told == {
+        REDACTED: 1,
+        f"{REDACTED} 2": 2,
+        f"{REDACTED} 3": 3,
+        "plain": 4,
+        "properties": {REDACTED: {"type": "string"}, f"{REDACTED} 2": 5},
+    }
+
+
+def test_a_known_value_of_digits_is_masked_as_a_number_too() -> None:
+    redactor, number = Redactor(exact=[DIGITS, "123456.70"]), int(DIGITS)
+
+    assert redactor.value({"a": number, "b": [float(number)], number: 1, "c": number + 1, "d": True}) == {
+        "a": REDACTED,
+        "b": [REDACTED],
+        REDACTED: 1,
+        "c": number + 1,
+        "d": True,
+    }
+    told = redactor.value(f'{{"token": {DIGITS}, "b": 123456.70, "password": "letmein", "c": 1.50}}')
+    assert told == f'{{"token": "{REDACTED}", "b": "{REDACTED}", "password": "{REDACTED}", "c": 1.5}}'
+    assert DIGITS not in str(redactor.value(f'{{"x": {DIGITS}}}'))
 
 
 @pytest.mark.contract("RV-47")

@@ -85,9 +85,7 @@ class _Writer:
             return value
         if isinstance(value, MessageHistory):
             return self._list(value.items)
-        clean = self._redactor.value({key: value})
-        assert isinstance(clean, dict)
-        content = clean[key]
+        content = self._redactor.field(key, value)
         if self._payloads is None or (isinstance(content, str) and len(content) < 1024):
             return content
         written = msgspec.json.encode(content)

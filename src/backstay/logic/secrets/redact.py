@@ -15,11 +15,12 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import accumulate
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from backstay.logic.secrets.known_values import WINDOW, KnownValues
+from backstay.logic.secrets.known_values import REACH, WINDOW, KnownValues
 from backstay.logic.secrets.named_values import find_assigned, find_pairs
 from backstay.logic.secrets.phrases import find_phrases
 from backstay.logic.secrets.secret_names import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
@@ -51,6 +52,7 @@ class Redactor:
         forms = {form for value in exact if len(value) >= SHORTEST_EXACT for form in spell_value(value)}
         self._exact: tuple[str, ...] = tuple(sorted(forms, key=len, reverse=True))
         self._short = tuple(form for form in self._exact if len(form) < WINDOW)
+        self._numbers = frozenset(json.loads(form) for form in forms if _NUMBER.fullmatch(form))
         self._index = KnownValues() if len(self._exact) > FEW else None
         if self._index is not None:
             for form in self._exact:
@@ -91,12 +93,20 @@ class Redactor:
             case str():
                 return self._string(value)
             case Mapping():
-                named = _value_of_pair(value)
-                return {key: REDACTED if key == named else self._under(key, inner) for key, inner in value.items()}
+                return self._object(value)
             case list() | tuple():
                 return [self.value(inner) for inner in value]
+            case int() | float() if value in self._numbers:
+                return REDACTED
             case _:
                 return value
+
+    def field(self, key: object, value: object) -> object:
+        """Return the value of a field with marks, or one mark where its name says that it is secret."""
+        name = str(key) if isinstance(key, str) else ""
+        if name == "properties" and isinstance(value, Mapping):
+            return self._object(value, is_schema=True)
+        return REDACTED if _hides(name, value) else self.value(value)
 
     def open_value(self, text: str) -> int:
         """Return where a known value may have begun that the end of `text` cuts off; the length of `text` when none has."""
@@ -110,21 +120,36 @@ class Redactor:
         return min(begun, default=size)
 
     def _string(self, text: str) -> str:
-        if text[:1] in ("{", "[") and _KEY_WORD.search(text):
-            try:
-                content = json.loads(text)
+        """Return a text with marks: first by what it means when it is JSON, then by what it says, of which its meaning may lack a part."""
+        if _MAY_BE_JSON.match(text) and _KEY_WORD.search(text):
+            with suppress(ValueError, RecursionError):
+                content = json.loads(text.lstrip("\ufeff"), object_pairs_hook=_keep_pairs)
                 clean = self.value(content)
-                return text if clean == content else json.dumps(clean, ensure_ascii=not _is_whole(text))
-            except (ValueError, RecursionError):
-                return self.text(text)
+                text = text if clean == content else json.dumps(clean, ensure_ascii=not _is_whole(text))
         return self.text(text)
 
-    def _under(self, key: object, value: object) -> object:
-        if key == "properties" and isinstance(value, Mapping):  # a JSON Schema: its keys are names of arguments
-            return {name: self.value(inner) for name, inner in value.items()}
-        if isinstance(key, str) and _hides(key, value):
-            return REDACTED
-        return self.value(value)
+    def _object(self, value: Mapping[object, object], *, is_schema: bool = False) -> dict[object, object]:
+        """Mask an object: names too, of which none is lost when two become equal. In a JSON Schema they are names of arguments."""
+        clean: dict[object, object] = {}
+        paired = frozenset[object]() if is_schema else _values_of_pairs(value)
+        for key, inner in value.items():
+            name = self._name(key)
+            while name in clean:
+                name = f"{name} {len(clean) + 1}"
+            clean[name] = REDACTED if key in paired else self.value(inner) if is_schema else self.field(key, inner)
+        return clean
+
+    def _name(self, key: object) -> object:
+        if not isinstance(key, str):
+            return REDACTED if key in self._numbers else key
+        plain = str(key)
+        masked = self._short_name(plain) if len(plain) <= REACH else self._string(plain)
+        return key if masked == plain else masked
+
+    @functools.cached_property
+    def _short_name(self) -> Callable[[str], str]:
+        """Mask a short name, of which most come again and again."""
+        return functools.lru_cache(maxsize=4_096)(self._string)
 
     @functools.cached_property
     def _heads(self) -> frozenset[str]:
@@ -197,8 +222,11 @@ _PAIRS: Final = {"name": "value", "key": "value", "parametername": "parameterval
 _COLOUR_BEGINS: Final = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[")
 _COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]")
 _KEY_WORD: Final = re.compile(
-    "pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk", re.IGNORECASE
+    r"pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk|\\u00[2-7]", re.IGNORECASE
 )
+"""What says that a text is worth reading as JSON: a word that names a secret, or a letter that JSON writes as a number."""
+_MAY_BE_JSON: Final = re.compile(r"[\ufeff\s]*[\[{]")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,400})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 STEMS: Final = tuple(
     "pass pwd kennwort secret token key auth cookie bearer credential curl mysql mariadb login _sk".split()
 )
@@ -220,15 +248,27 @@ def _hides(key: str, value: object) -> bool:
     return is_secret_key(key)
 
 
-def _value_of_pair(value: Mapping[object, object]) -> object:
-    """Return the key of a value whose name is another value of the object: `{"name": "DB_PASSWORD", "value": "..."}`."""
-    lowered = {key.lower(): key for key in value if isinstance(key, str)}
-    for name, other in _PAIRS.items():
-        if name in lowered and other in lowered:
-            said, given = value[lowered[name]], value[lowered[other]]
-            if isinstance(said, str) and is_secret_key(said) and isinstance(given, str) and given:
-                return lowered[other]
-    return None
+def _values_of_pairs(value: Mapping[object, object]) -> frozenset[object]:
+    """Return the keys of values whose name is another value of the object: `{"name": "DB_PASSWORD", "value": "..."}`."""
+    keys = [(key.lower(), key) for key in value if isinstance(key, str)]
+    secret = {
+        name for name, key in keys if name in _PAIRS and isinstance(said := value[key], str) and is_secret_key(said)
+    }
+    others = {_PAIRS[name] for name in secret}
+    return frozenset(key for name, key in keys if name in others and isinstance(value[key], str) and value[key])
+
+
+class _Name(str):
+    """A name that stands in its object twice. It equals itself alone, so that a dict keeps both."""
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+def _keep_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    content = dict(pairs)
+    return content if len(content) == len(pairs) else {_Name(name): inner for name, inner in pairs}
 
 
 def _find_below_colours(text: str, find: Callable[[str], list[SecretMatch]]) -> list[SecretMatch]:

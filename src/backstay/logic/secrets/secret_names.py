@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 PASSWORDS: Final = ("password", "passwd", "passphrase", "passwort", "pwd", "kennwort")
@@ -116,10 +116,3 @@ class NextMatch:
             match = self._pattern.search(self._text, place)
             self._at = match.start() if match else len(self._text)
         return self._at
-
-
-def change_names(value: object, change: Callable[[str], str]) -> object:
-    """Change every name of a field in JSON-like data, in any depth."""
-    if isinstance(value, dict):
-        return {change(name): change_names(inner, change) for name, inner in value.items()}
-    return [change_names(each, change) for each in value] if isinstance(value, list) else value
