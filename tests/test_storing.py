@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.catalog.open_store import open_store, use_store
 from backstay.ports import SessionQuery
+from backstay.stores.open import open_store, use_store
 from backstay.vocab.errors import StoreError
 
 

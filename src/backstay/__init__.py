@@ -14,12 +14,12 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from backstay.catalog.open_store import open_store
     from backstay.cli.terminal_prompt import terminal_prompt
     from backstay.hooks.decorator import hook
     from backstay.ports import Answer, EventStore, Model, Question, Tool, ToolContext, ToolOutput
     from backstay.session.assemble import open_session, query
     from backstay.session.session import Session
+    from backstay.stores.open import open_store
     from backstay.tools.define import tool
     from backstay.tools.files.edit import edit_file
     from backstay.tools.files.read import read_file
@@ -51,7 +51,7 @@ _HOME: Final = {
     "ToolContext": "ports",
     "ToolOutput": "ports",
     "Session": "session.session",
-    "open_store": "catalog.open_store",
+    "open_store": "stores.open",
     "terminal_prompt": "cli.terminal_prompt",
     "tool": "tools.define",
     "edit_file": "tools.files.edit",

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from backstay.config.layers import Layered, read_layers
-from backstay.config.reload import has_changed_since, keep_denials
+from backstay.config.reload import keep_denials
 from backstay.config.trust.inventory import find_drift
 from backstay.config.trust.trust_store import TrustStore
 from backstay.session.apply_settings import read_settings_files
 from backstay.session.options import Options
+from backstay.system.files import has_changed
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import SessionMeta
 from tests.config.world import World, rules
@@ -171,10 +172,10 @@ def test_a_change_of_any_file_is_noticed_also_of_one_that_was_not_there(
     world.write(world.config, {"retries": 1})
     found = world.read()
 
-    assert not has_changed_since(found)
+    assert not has_changed(found.fingerprint)
     change(world)
-    assert has_changed_since(found)
-    assert not has_changed_since(world.read())
+    assert has_changed(found.fingerprint)
+    assert not has_changed(world.read().fingerprint)
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"permissions": {"deny": "Bash"}}'])

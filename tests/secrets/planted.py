@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from backstay import Session, open_session
-from backstay.catalog.hold import hold_session, make_nonce
+from backstay.catalog.hold import hold_session
 from backstay.logic.decide.step import stamp
 from backstay.logic.state.session_state import state_of
 from backstay.logic.stored_content import digest, to_stored_text
@@ -20,6 +20,7 @@ from backstay.vocab.events import EntryAdded, MessageInjected, ModelFailed, Mode
 from backstay.vocab.events.files import ContentsKept, FileKept
 from backstay.vocab.events.limits import Compacted
 from backstay.vocab.events.tools import HookFinished
+from backstay.vocab.ids import make_opening
 from backstay.vocab.messages import Text, TextRef
 from tests.contracts.kit import call, scripted
 
@@ -122,7 +123,7 @@ async def _add(store: EventStore) -> None:
     async with hold_session(store, SESSION) as lease:
         clock = SystemClock()
         records = list((await store.read(SESSION)).records)
-        first, nonce = len(records), make_nonce(lease, clock)
+        first, nonce = len(records), make_opening(lease.token, clock.nonce())
         for event in events:
             progress = state_of(SESSION, records).progress
             records.append(stamp(progress, Draft(event=event), nonce=nonce, now=clock.now()))

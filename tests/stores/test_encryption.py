@@ -18,7 +18,7 @@ from backstay import open_session, open_store
 from backstay.logic.state.session_state import state_of
 from backstay.logic.stored_content import digest
 from backstay.ports import EventStore
-from backstay.session.options import default_store_url
+from backstay.stores.open import default_store_url
 from backstay.stores.sqlite.connection import DbError, connect_stdlib
 from backstay.stores.sqlite.files import BLOB_IN_TABLE
 from backstay.stores.sqlite.store import SqliteStore

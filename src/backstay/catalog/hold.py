@@ -9,12 +9,11 @@ import anyio
 from backstay.catalog.load import pages
 from backstay.logic.state.progress import Progress, fold_all
 from backstay.logic.state.session_state import State, state_of
-from backstay.ports import Clock, EventStore
+from backstay.ports import EventStore
 from backstay.stores.owners import this_process
 from backstay.stores.trace.files import delete_trace, trace_folder
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, StoreError, UserError
 from backstay.vocab.event import Recorded
-from backstay.vocab.ids import base36
 from backstay.vocab.specs import Lease, SessionMeta, Trouble
 
 
@@ -86,11 +85,6 @@ async def is_needed(store: EventStore, meta: SessionMeta) -> bool:
         return (await store.meta(meta.parent)).open_turn
     except NoSession:
         return False
-
-
-def make_nonce(lease: Lease, clock: Clock) -> str:
-    """Return a word that no other holder of this session, or of one it was copied from, has."""
-    return f"{base36(lease.token)}{clock.nonce()}"
 
 
 async def forget_trace(store: EventStore, session: str) -> None:

@@ -6,13 +6,14 @@ from typing import Final
 
 import anyio
 
-from backstay.catalog.hold import check_unneeded, fold_log, forget_trace, hold_session, make_nonce, whole_log
+from backstay.catalog.hold import check_unneeded, fold_log, forget_trace, hold_session, whole_log
 from backstay.logic.decide.step import stamp
 from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import Clock, EventStore, SessionQuery
 from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing, NoSession, StoreError, StoreMismatch, UserError
 from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.ids import make_opening
 from backstay.vocab.specs import Lease
 
 TOGETHER: Final = 64 * 1024 * 1024
@@ -156,7 +157,12 @@ class _Move:
 
     async def _note(self, event: events.StoreChanged, clock: Clock) -> None:
         progress = (await fold_log(self._session, self._records)).progress
-        last = stamp(progress, Draft(event=event, by="user"), nonce=make_nonce(self._here, clock), now=clock.now())
+        last = stamp(
+            progress,
+            Draft(event=event, by="user"),
+            nonce=make_opening(self._here.token, clock.nonce()),
+            now=clock.now(),
+        )
         await self._source.append(self._here, last.seq - 1, (last,))
         self._records = (*self._records, last)
 

@@ -1,7 +1,6 @@
 """The sessions of a store: find, show, rename, fork, delete, prune, move, verify."""
 
 import functools
-from datetime import UTC, datetime
 
 import anyio.to_thread
 import msgspec
@@ -12,7 +11,6 @@ from backstay.catalog.hold import (
     fold_log,
     forget_trace,
     hold_session,
-    make_nonce,
     whole_log,
     whole_progress,
 )
@@ -29,7 +27,7 @@ from backstay.version import VERSION
 from backstay.vocab import events
 from backstay.vocab.errors import BadId, LogDamaged, NoSession, StoreMismatch, UserError
 from backstay.vocab.event import Draft, Event
-from backstay.vocab.ids import check_session_id
+from backstay.vocab.ids import check_session_id, make_opening, make_session_id
 from backstay.vocab.specs import Origin, SessionMeta, ToolSpec
 
 
@@ -94,7 +92,7 @@ async def fork(
             f"The log of session {session!r} does not begin with its start. `backstay log repair {session}` may help."
         )
     node = node_of(state.transcript, at)
-    fork_id = check_session_id(new_id) if new_id else new_session_id(clock)
+    fork_id = check_session_id(new_id) if new_id else make_session_id(clock.now(), clock.nonce())
     if await exists(store, fork_id):
         raise UserError(f"There is a session {fork_id!r} already. Choose another id for the fork.")
     origin = Origin(session=session, event=node or state.transcript.branches.tip)
@@ -113,7 +111,7 @@ async def fork(
         taint=tuple(sorted(state.progress.grants.taint)),
     )
     async with hold_session(store, fork_id, "fork") as lease:
-        nonce = make_nonce(lease, clock)
+        nonce = make_opening(lease.token, clock.nonce())
         copy = functools.partial(fork_records, log, state.transcript, started, at=node, nonce=nonce)
         records = await anyio.to_thread.run_sync(copy)
         copied = await fold_log(fork_id, records)
@@ -166,18 +164,15 @@ async def record(store: EventStore, session: str) -> SessionRecord:
     return record_of(state, system_prompt=prompt, tool_schemas=tools)
 
 
-def new_session_id(clock: Clock) -> str:
-    """Return a fresh id that sorts by time and can be typed."""
-    moment = datetime.fromtimestamp(clock.now() / 1_000_000, UTC)
-    return f"{moment:%Y%m%d-%H%M%S}-{clock.nonce()}"
-
-
 async def add_event(store: EventStore, session: str, event: Event, *, clock: Clock) -> None:
     """Write one event to a session that is not open, without resuming it. Raise `StoreMismatch` when it is at home elsewhere."""
     await check_store(store, session)
     async with hold_session(store, session) as lease:
         progress = await whole_progress(store, session)
         written = stamp(
-            progress, Draft(event=as_stored_event(event), by="user"), nonce=make_nonce(lease, clock), now=clock.now()
+            progress,
+            Draft(event=as_stored_event(event), by="user"),
+            nonce=make_opening(lease.token, clock.nonce()),
+            now=clock.now(),
         )
         await store.append(lease, progress.seq, (written,))

@@ -129,6 +129,15 @@ def exit_code_of(error: "BackstayError") -> int:
     return USAGE if isinstance(error, BadId | InputConflict) else COULD_NOT
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether `text` has no bytes that could not be decoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def escape_line(text: str) -> str:
     """Return `text` on one line, with a sign for each control and hidden character."""
     return show_invisible(text, keep="")

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from backstay.cli import output
-from backstay.cli.shared_options import ON_EXCEED, is_unicode
+from backstay.cli.shared_options import ON_EXCEED
 from backstay.config.former_name import explain_former_store
 from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import no_model
@@ -28,7 +28,9 @@ from backstay.headless.input import is_command
 from backstay.headless.lookup import check_name
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.budget import parse_dollars
-from backstay.session.options import DEFAULT, Options
+from backstay.session.options import Options
+from backstay.stores.open import DEFAULT
+from backstay.system.files import has_changed
 from backstay.vocab.errors import UserError
 from backstay.vocab.ids import check_session_id
 from backstay.vocab.rules import Rule
@@ -58,8 +60,13 @@ def run_prompt(given: Given) -> int:
         read_layers, given=given["settings"], trust=True if given["trust"] else None, bare=given["bare"]
     )
     here = layers(Path(given["cwd"] or "."))
+
+    def read(folder: Path) -> Layered:
+        """Return what was read for the warnings, while it is what the files say."""
+        return here if folder == here.paths.cwd and not has_changed(here.fingerprint) else layers(folder)
+
     warnings = (*here.warnings, *read_configured_hooks(here).warnings, *filter(None, (here.notice,)))
-    options = _options(given, layers)
+    options = _options(given, read)
     prompt = None if given["finish"] else _read_prompt(given, here.settings, lines=lines)
     for words in warnings:
         output.warn(words)
@@ -113,7 +120,7 @@ def _check_flags(given: Given) -> None:
 def _check_folder(cwd: Path) -> None:
     """Refuse a folder whose name the log could not hold: the session would work in another one."""
     folder = str(cwd.expanduser().absolute())
-    if not is_unicode(folder):
+    if not output.is_unicode(folder):
         shown = os.fsencode(folder).decode("utf-8", "backslashreplace")
         raise click.ClickException(f"The name of the folder '{shown}' is not UTF-8. Rename it, or work elsewhere.")
 

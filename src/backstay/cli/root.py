@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from backstay.cli import output
-from backstay.cli.shared_options import ON_EXCEED, F, StoreLocation, accept_location, is_unicode
+from backstay.cli.shared_options import ON_EXCEED, F, StoreLocation, accept_location
 
 COMMANDS: Final[dict[str, str]] = dict(
     line.split(maxsplit=1)
@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str]) -> int:
 def _check_encoding(arguments: Sequence[str]) -> None:
     """Refuse an argument that is not UTF-8, such as a prompt or a file name of another encoding: no log could hold it."""
     for number, each in enumerate(arguments, 1):
-        if not is_unicode(each):
+        if not output.is_unicode(each):
             shown = os.fsencode(each).decode("utf-8", "backslashreplace")
             raise click.UsageError(f"Argument {number}, '{shown}', is not UTF-8. Write it in UTF-8.")
 

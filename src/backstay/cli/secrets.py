@@ -29,8 +29,7 @@ from backstay.secrets.erase import erase as erase_session
 from backstay.secrets.related_sessions import SessionFamily, group_families
 from backstay.secrets.scan import Findings
 from backstay.secrets.scan import scan as scan_session
-from backstay.session.options import default_store_url
-from backstay.stores.open import open_store
+from backstay.stores.open import default_store_url, open_store
 from backstay.system.folders import data_dir
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import BackstayError, NoSession, UserError

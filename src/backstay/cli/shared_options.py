@@ -41,7 +41,7 @@ class StoreLocation(Struct, frozen=True):
     @property
     def url(self) -> str:
         """The URL of the store."""
-        from backstay.session.options import default_store_url
+        from backstay.stores.open import default_store_url
 
         return self.store or default_store_url()
 
@@ -60,9 +60,9 @@ class StoreLocation(Struct, frozen=True):
     @asynccontextmanager
     async def open(self, *, read_only: bool = False) -> "AsyncIterator[EventStore]":
         """Open the store. Only the default one is created when it is missing."""
-        from backstay.catalog.open_store import use_store
         from backstay.config.former_name import explain_former_store, warn_former_store
         from backstay.headless.formats import hinting
+        from backstay.stores.open import use_store
 
         if words := warn_former_store() if self.store is None else "":
             output.warn(words)
@@ -127,12 +127,3 @@ def _remember(ctx: click.Context, option: click.Parameter, given: str | None) ->
     if given is not None:
         before = ctx.find_object(StoreLocation) or StoreLocation()
         ctx.obj = replace(before, **{option.name or "": given})
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether `text` has no bytes that could not be decoded."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -26,7 +26,7 @@ from backstay.config.key_table import (
     nearest,
     nearly,
 )
-from backstay.config.layer_file import LayerFile, own_mode
+from backstay.config.layer_file import LayerFile
 from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import LEVEL, SECTION, find_misspelled, read_rule
 from backstay.config.secret import mask
@@ -34,6 +34,7 @@ from backstay.logic.decide.policy import looser
 from backstay.permissions.rule_index import DEFAULT_RULES
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import RuleSource
+from backstay.vocab.specs import Mode
 
 ELSEWHERE: Final = "known elsewhere, not used here"
 UNKNOWN: Final = "not a setting that this version knows"
@@ -287,6 +288,18 @@ def _mismatch(value: object, kind: object) -> tuple[str, tuple[str, ...]]:
 
 
 # --- what counts ---------------------------------------------------------------------------------------------------------------------
+
+
+def own_mode(files: Sequence[LayerFile]) -> Mode:
+    """Return the mode that holds without the modes of the project's files. Every file may forbid `bypassPermissions`."""
+    own = (file.permissions.mode for file in files if not file.place.of_project)
+    mode: Mode = next((mode for mode in own if mode is not None), "default")
+    return "default" if mode == "bypassPermissions" and forbids_bypass(files) else mode
+
+
+def forbids_bypass(files: Sequence[LayerFile]) -> str:
+    """Return the highest file that forbids `bypassPermissions`; empty when none does."""
+    return next((file.path for file in files if file.permissions.no_bypass), "")
 
 
 class _Judge:

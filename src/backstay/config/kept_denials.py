@@ -49,11 +49,11 @@ class KeptDenials(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.deny or self.ask or self.mode or self.no_bypass or self.hooks or self.servers_off or self.keys)
 
 
-class DenialCopies:
+class DenialCopies(msgspec.Struct, frozen=True):
     """The copies of denials, one file each under the data folder."""
 
-    def __init__(self, data: Path) -> None:
-        self._folder = data / "last-good"
+    data: Path
+    """The data folder."""
 
     def remember(self, file: LayerFile) -> str:
         """Copy what `file`, which was read without an error, denies and names as keys.
@@ -107,7 +107,7 @@ class DenialCopies:
             return None
 
     def _file(self, path: Path) -> Path:
-        return self._folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:40]}.json"
+        return self.data / "last-good" / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:40]}.json"
 
 
 def _extract(file: LayerFile, digest: str) -> KeptDenials:

@@ -32,7 +32,8 @@ def collect_keys(settings: Settings | None, layered: Layered | None = None, stor
         named |= layered.keys_beside.union(*(file.keys for file in layered.counted_files))
     for profile in () if settings is None else settings.providers.values():
         named |= set(variables(profile.options))
-    sent = find_hook_variables([layer.section for layer in layered.hooks]) if layered is not None else ()
+    sections = () if layered is None else (layer.section for layer in layered.hooks)
+    sent = (name for section in sections for name in find_hook_variables(section))
     return Keys(frozenset(named), tuple(texts), frozenset(sent))
 
 

@@ -1,6 +1,6 @@
 """One settings file, read for safety: what it permits, which hooks it has, and what it would change or run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct, field
@@ -11,7 +11,6 @@ from backstay.config.key_table import find_key, is_shared, keys_below
 from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import LEVEL, Permissions, describe_misspelled, read_level, read_permissions
 from backstay.config.secret import find_named_keys
-from backstay.vocab.specs import Mode
 
 HooksSection = Mapping[str, object]
 """The `hooks` of a file, as they stand there."""
@@ -92,18 +91,6 @@ def read_layer(place: SettingsFile) -> LayerFile:
         warnings=tuple(reader.warnings),
         slips=tuple(describe_misspelled(reader, content)),
     )
-
-
-def own_mode(files: Sequence[LayerFile]) -> Mode:
-    """Return the mode that holds without the modes of the project's files. Every file may forbid `bypassPermissions`."""
-    own = (file.permissions.mode for file in files if not file.place.of_project)
-    mode: Mode = next((mode for mode in own if mode is not None), "default")
-    return "default" if mode == "bypassPermissions" and forbids_bypass(files) else mode
-
-
-def forbids_bypass(files: Sequence[LayerFile]) -> str:
-    """Return the highest file that forbids `bypassPermissions`; empty when none does."""
-    return next((file.path for file in files if file.permissions.no_bypass), "")
 
 
 def _waits(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Find out that settings files have changed during a session, and keep applying what they denied when it began."""
+"""Keep applying what settings files denied when a session began, also when they change."""
 
 from collections.abc import Iterator
 
@@ -7,12 +7,6 @@ from msgspec.structs import replace
 from backstay.config.kept_denials import DECIDING
 from backstay.config.layers import HookLayer, Layered
 from backstay.logic.decide.policy import looser
-from backstay.system.files import has_changed
-
-
-def has_changed_since(layers: Layered) -> bool:
-    """Return whether a file that `layers` were read from, or looked for, has changed. Costs one `stat` for each."""
-    return has_changed(layers.fingerprint)
 
 
 def keep_denials(before: Layered, now: Layered) -> Layered:

@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.catalog import sessions
-from backstay.catalog.hold import hold_session, make_nonce, refuse_writing
+from backstay.catalog.hold import hold_session, refuse_writing
 from backstay.catalog.load import PagedLog
 from backstay.logic.decide.step import settle
 from backstay.logic.state.log_copies import disarm, is_quiet
@@ -30,6 +29,7 @@ from backstay.tools.shell.processes import is_left_running
 from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing, LogDamaged, NeedsUpgrade
 from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.ids import make_opening, make_session_id
 from backstay.wire.codec import decode
 from backstay.wire.json_lines import (
     LONGEST_HEADER,
@@ -84,11 +84,13 @@ async def import_log(store: EventStore, file: BinaryIO, *, name: str = "", clock
     """Make a session from the lines of `file`, which is read twice. Raise `LogDamaged` or `NeedsUpgrade`, with the number of the line,
     when it is not a whole log; then nothing is written.
     """
-    session = sessions.new_session_id(clock)
+    session = make_session_id(clock.now(), clock.nonce())
     log = _LogFile(file, session, store.identity)
     await anyio.to_thread.run_sync(log.check)
     async with hold_session(store, session, "import") as lease:
-        await anyio.to_thread.run_sync(partial(log.end, name, nonce=make_nonce(lease, clock), now=clock.now()))
+        await anyio.to_thread.run_sync(
+            partial(log.end, name, nonce=make_opening(lease.token, clock.nonce()), now=clock.now())
+        )
         await store.append(lease, 0, log, log.blobs)
     return Imported(session=session, events=log.events, added=log.added, children=tuple(log.children))
 

@@ -17,7 +17,7 @@ from backstay.headless.result import EndedTurn, FinishedCommand, SessionSummary,
 from backstay.logic.secrets.redact import PLAIN, Redactor, StreamRedactor
 from backstay.logic.secrets.rewrite import change_texts, rewrite_event
 from backstay.logic.text import show_invisible
-from backstay.session.options import default_store_url
+from backstay.stores.open import default_store_url
 from backstay.vocab import events
 from backstay.vocab.deltas import CommandResult, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 from backstay.vocab.errors import BackstayError

@@ -139,7 +139,7 @@ async def _prepare(session: Session, prompt: Prompt, input_id: str | None) -> Pr
 
 
 async def _add_mentions(session: Session, prepared: PreparedInput, typed: str) -> PreparedInput:
-    if session.project is None:
+    if session.project is None or "@" not in typed:
         return prepared
     found = await read_mentions(session.project, typed)
     if not found.block:

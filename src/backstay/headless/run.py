@@ -9,7 +9,6 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.catalog.open_store import use_store
 from backstay.config.model_finder import Finder
 from backstay.headless.approvals import ApprovalQueue
 from backstay.headless.conversation import HeadlessRun, Job, check_model, model_name
@@ -32,6 +31,7 @@ from backstay.session.project.discover import discover_here
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.skills.agents import AgentDefinition, resolve_model
 from backstay.skills.scan import Found
+from backstay.stores.open import use_store
 from backstay.system.folders import project_root
 from backstay.vocab import events
 from backstay.vocab.errors import BackstayError, BadId, UserError

@@ -76,6 +76,8 @@ def register_hooks(hooks: Sequence[Hook]) -> tuple[tuple[HookSpec, ...], Mapping
 
 def read_configured_hooks(layered: "Layered") -> HookReading:
     """Return the hooks of all settings files that count, none replacing another; each warning names its file."""
+    if not layered.files:
+        return HookReading(())
     specs: list[HookSpec] = []
     warnings: list[str] = []
     for layer in layered.hooks:

@@ -23,6 +23,10 @@ KEPT_OUTPUT = 64 * 1024
 """Characters of streamed output that are kept for a call that is stopped."""
 
 
+_CHANGING: Final = ("edits", "runs", "web")
+"""What calls touch that may change files: those of the web, when a server's program answers."""
+
+
 class RunTool(Performer[events.ToolStarted]):
     """One run of a tool. It is also the `ToolContext` that the tool sees."""
 
@@ -102,7 +106,7 @@ class RunTool(Performer[events.ToolStarted]):
             return self._end("invalid", f"There is no tool called {self._intent.name!r} any more.", code="unknown_tool")
         inspect = partial(self._services.tools.inspect, self._open.name, self._open.args)
         _, _, args = await run_offloaded(inspect, len(self._open.args))
-        if self._services.files is not None:
+        if self._services.files is not None and tool.spec.touches in _CHANGING:
             await self._services.files.before(tool.spec, self.call, await self._places(args), self._id)
         if tool.spec.touches == "runs":
             self._sandbox = await anyio.to_thread.run_sync(self._services.start_sandbox)

@@ -193,13 +193,18 @@ class Runner:
         """What the model has said in the call that is going on."""
         return self.services.deltas.text
 
+    async def _end_hooks(self) -> None:
+        """Wait for hooks that still run, and run those of the end, once."""
+        await wait_for_running_hooks(self.services)
+        if not self._end_hook_fired:
+            self._end_hook_fired = True
+            await fire_and_wait(self.services, "SessionEnd", SESSION, matcher_value=self.in_force.end_reason)
+
     async def close(self, reason: str) -> None:
         """Write that the session is closed, when anything was written at all; stop extensions, publish the end, and end the loop."""
         if self.alive and self.wrote:
-            await wait_for_running_hooks(self.services)
-            if not self._end_hook_fired:
-                self._end_hook_fired = True
-                await fire_and_wait(self.services, "SessionEnd", SESSION, matcher_value=self.in_force.end_reason)
+            if self.policy.hooks or self.services.state.progress.hooks.open:
+                await self._end_hooks()
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.services.inbox.deliver(Draft(event=events.Closed(reason=reason)))
         elif self.alive:

@@ -11,7 +11,7 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
 
-from backstay.catalog.hold import fold_log, hold_session, make_nonce, whole_log, whole_progress
+from backstay.catalog.hold import fold_log, hold_session, whole_log, whole_progress
 from backstay.logic.decide.step import stamp
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.rewrite import Moved, change_blob, rewrite_event, without_contents
@@ -23,6 +23,7 @@ from backstay.stores.trace.trace import change_trace
 from backstay.vocab import events
 from backstay.vocab.errors import Bug, UserError
 from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.ids import make_opening
 from backstay.vocab.specs import Lease, SessionMeta
 
 
@@ -158,7 +159,7 @@ async def _fact(
         count=erased.count, kinds=erased.kinds, blobs=erased.blobs, contents=erased.contents, reason=reason
     )
     draft = Draft(event=as_stored_event(event), by="user")
-    return stamp(state.progress, draft, nonce=make_nonce(lease, clock), now=clock.now())
+    return stamp(state.progress, draft, nonce=make_opening(lease.token, clock.nonce()), now=clock.now())
 
 
 def _citations(records: Sequence[Recorded], changed: Sequence[Recorded]) -> tuple[frozenset[str], frozenset[str]]:

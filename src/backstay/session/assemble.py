@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
 from backstay.catalog import load, sessions
-from backstay.catalog.open_store import use_store
 from backstay.checkpoints.capture import FileCapture
 from backstay.config.settings import Settings
 from backstay.config.trust.own_runs import own_runs
@@ -46,13 +45,20 @@ from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, ResolvedOptions, takes_options
 from backstay.session.performers import PERFORMERS
 from backstay.session.project.commands import CommandTool, SkillTool, command_modules, project_tools
-from backstay.session.project.context import ProjectContext, find_project, forking_skills, with_project
-from backstay.session.reload_settings import RebuildDispatch, Reloading
+from backstay.session.project.context import (
+    ProjectContext,
+    RebuildDispatch,
+    Reloading,
+    find_project,
+    forking_skills,
+    with_project,
+)
 from backstay.session.session import Fork, Session
 from backstay.session.skill_runs import SubagentPlans
-from backstay.session.subagents import agent_runner, child_opener
+from backstay.session.subagents import agent_runner, open_child
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.session.workspace import StartSandbox, call_site_of, check_sandbox, path_resolver
+from backstay.stores.open import use_store
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace, NoTrace
 from backstay.system.folders import data_dir
@@ -326,7 +332,7 @@ async def _services(
         store_grants=None if options.bare else _grant_writer(prepared.state.meta.project, call_site.cwd),
         start_sandbox=sandbox,
         warnings=warnings,
-        open_child=child_opener(options, opening.store, plans, open_with),
+        open_child=functools.partial(open_child, options, opening.store, plans, open_with),
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
         save_extension_state=functools.partial(host.extension_state, prepared.state) if host.active else None,
         stop_extensions=functools.partial(host.dispose, deltas.tap) if host.active else None,

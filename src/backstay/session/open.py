@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from backstay.catalog import load, sessions
-from backstay.catalog.hold import make_nonce, refuse_writing
+from backstay.catalog.hold import refuse_writing
 from backstay.hooks.dispatch import mark_of
 from backstay.hooks.run_context import marks
 from backstay.logic.decide.policy import looser
@@ -36,7 +36,7 @@ from backstay.version import VERSION
 from backstay.vocab import events
 from backstay.vocab.errors import NoSession, SeqConflict, StoreError, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.ids import check_session_id, event_id
+from backstay.vocab.ids import check_session_id, event_id, make_opening, make_session_id
 from backstay.vocab.specs import FsScope, Lease, Mode, Owner, SessionContext
 
 
@@ -85,7 +85,7 @@ async def prepare(options: ResolvedOptions, store: EventStore, find: ResolveMode
     options = msgspec.structs.replace(options, name=mask.redactor.mask_known(options.name))
     wanted = options.resume if options.resume is not None else options.session_id
     if wanted is None:
-        return await _start(options, store, owner, sessions.new_session_id(options.clock), find)
+        return await _start(options, store, owner, make_session_id(options.clock.now(), options.clock.nonce()), find)
     wanted = check_session_id(wanted)
     if options.resume is None and not await sessions.exists(store, wanted):
         with suppress(SeqConflict):  # another process has begun and closed it meanwhile: then it is resumed
@@ -121,7 +121,7 @@ async def _start(
     state.meta = msgspec.structs.replace(state.meta, id=session)
     first = [as_stored_event(event) for event in (started, budget_change(options, state)) if event is not None]
     lease = await store.lease(session, owner, options.lease_ttl_s)
-    nonce = make_nonce(lease, options.clock)
+    nonce = make_opening(lease.token, options.clock.nonce())
     now = options.clock.now()
     records = tuple(
         Recorded(seq=seq, id=event_id(nonce, seq), at=now, by="user", event=event)
@@ -213,7 +213,7 @@ async def _take_over(
         session=state.progress.session,
         state=state,
         lease=lease,
-        nonce=make_nonce(lease, options.clock),
+        nonce=make_opening(lease.token, options.clock.nonce()),
         model=model,
         opening=PendingOpen(tuple(map(as_stored, opening))),
         covered=state.progress.seq - loaded.folded,

@@ -12,7 +12,7 @@ from backstay.hooks.spec import HookSpec
 from backstay.logic.decide.policy import compaction_share
 from backstay.logic.state.retries import Retries
 from backstay.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
-from backstay.system.folders import data_dir
+from backstay.stores.open import DEFAULT
 from backstay.system.machine import SystemClock
 from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-DEFAULT: Final = "default"
-"""The store of a session that names none: SQLite under the data folder."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -233,8 +230,3 @@ def _check_kinds(options: Options) -> None:
         msgspec.json.encode(options.parameters)
     except (TypeError, ValueError) as exc:
         raise UserError(f"The parameters cannot be sent: {exc}.") from exc
-
-
-def default_store_url() -> str:
-    """Return the URL of the store that is used when none is named."""
-    return f"sqlite:///{data_dir() / 'sessions.db'}"

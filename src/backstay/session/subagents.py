@@ -15,7 +15,7 @@ from backstay.ports import EventStore, Model, ToolContext, ToolOutput
 from backstay.providers.recorded import PREFIX, RecordedModel
 from backstay.runtime.barrier import Fault
 from backstay.runtime.fire_hooks import fire_and_wait
-from backstay.runtime.services import OpenChild, Outcome, Performer, ReportSpending, Services, fetch_text
+from backstay.runtime.services import Outcome, Performer, ReportSpending, Services, fetch_text
 from backstay.session.limits import without_budget_questions
 from backstay.session.open import scope_of_mode
 from backstay.session.options import Lineage, Options, ResolvedOptions
@@ -182,50 +182,52 @@ def agent_runner(options: ResolvedOptions, toolbox: Toolbox, services: Services,
     return answer
 
 
-def child_opener(options: ResolvedOptions, store: EventStore, plans: SubagentPlans, open_with: Open) -> OpenChild:
-    """Return what opens child sessions in the same store, with the parent's model, mode, tools and person, and no children of their own."""
-
-    async def open_child(
-        started: events.ChildStarted, report: ReportSpending, services: Services
-    ) -> events.ChildFinished | events.ChildPaused:
-        prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
-        fork = await plans.of(started, prompt, await _earlier_prompt(store, started))
-        inherited = replace(
-            options,
-            store=store,
-            session_id=started.child,
-            resume=None,
-            fork=False,
-            name="",
-            cwd=services.cwd,
-            model=await _model_of(_model(fork, options, services), started, services),
-            permission_mode=services.mode,
-            rules=services.policy.rules,
-            resolved=replace(
-                options.resolved,
-                strictest_mode=services.policy.strictest_mode,
-                bypass_forbidden=services.policy.bypass_forbidden,
-            ),
-            lineage=_lineage(services),
-            fs_scope=_scope(services),
-            tools=[each for each in options.tools or () if not each.spec.child],
-            tool_names=fork.names(services.tools.specs()) if fork.narrows or options.tool_names is not None else None,
-            system_prompt=services.instructions,
-            append_system_prompt="",
-            machine=None,
-            extensions=(),
-            owner=None,
-            **_share(started, options),
-        )
-        opened: list[Session] = []
-        try:
-            return await _run_child(msgspec.structs.replace(started, prompt=fork.prompt), inherited, opened, open_with)
-        finally:
-            for child in opened:  # closed by now: a call that was cut short is settled
-                report(child.usage, child.cost, child.taint)
-                services.warnings.extend(words for words in child.warnings if words not in services.warnings)
-
-    return open_child
+async def open_child(
+    options: ResolvedOptions,
+    store: EventStore,
+    plans: SubagentPlans,
+    open_with: Open,
+    started: events.ChildStarted,
+    report: ReportSpending,
+    services: Services,
+) -> events.ChildFinished | events.ChildPaused:
+    """Run a child session in the same store, with the parent's model, mode, tools and person, and no children of its own."""
+    prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
+    fork = await plans.of(started, prompt, await _earlier_prompt(store, started))
+    inherited = replace(
+        options,
+        store=store,
+        session_id=started.child,
+        resume=None,
+        fork=False,
+        name="",
+        cwd=services.cwd,
+        model=await _model_of(_model(fork, options, services), started, services),
+        permission_mode=services.mode,
+        rules=services.policy.rules,
+        resolved=replace(
+            options.resolved,
+            strictest_mode=services.policy.strictest_mode,
+            bypass_forbidden=services.policy.bypass_forbidden,
+        ),
+        lineage=_lineage(services),
+        fs_scope=_scope(services),
+        tools=[each for each in options.tools or () if not each.spec.child],
+        tool_names=fork.names(services.tools.specs()) if fork.narrows or options.tool_names is not None else None,
+        system_prompt=services.instructions,
+        append_system_prompt="",
+        machine=None,
+        extensions=(),
+        owner=None,
+        **_share(started, options),
+    )
+    opened: list[Session] = []
+    try:
+        return await _run_child(msgspec.structs.replace(started, prompt=fork.prompt), inherited, opened, open_with)
+    finally:
+        for child in opened:  # closed by now: a call that was cut short is settled
+            report(child.usage, child.cost, child.taint)
+            services.warnings.extend(words for words in child.warnings if words not in services.warnings)
 
 
 def _lineage(services: Services) -> Lineage:

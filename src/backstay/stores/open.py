@@ -1,17 +1,24 @@
-"""Where a store is, as one line of text."""
+"""Open stores: where one is, as one line of text, and which one is used when none is named."""
 
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal
+
+import anyio
 
 from backstay.ports import Clock, EventStore
 from backstay.stores.sqlite.cipher import FORMS as KEY_FORMS
 from backstay.stores.sqlite.cipher import is_source
+from backstay.system.folders import data_dir
+from backstay.system.machine import SystemClock
 from backstay.vocab.errors import StoreError, UserError
 
+DEFAULT: Final = "default"
+"""The store of a session that names none: SQLite under the data folder."""
 STORE_KEY: Final = "BACKSTAY_STORE_KEY"
 """The variable that holds the key of the usual store, or says where it is."""
 _FORMS: Final = f"sqlite:///folder/file.db (with ?{KEY_FORMS} encrypted), memory: or memory:NAME"
@@ -20,14 +27,22 @@ _OPTIONS: Final = re.compile(r"\?(?=[\w\s%-]*(?:[=&]|$))")
 _STRAY_KEY: Final = re.compile(r"[?&#;,]\s*key\s*=", re.IGNORECASE)
 
 
-async def open_store(url: str, *, clock: Clock, read_only: bool = False, create: bool = True) -> EventStore:
-    """Open the store that `url` names.
+def default_store_url() -> str:
+    """Return the URL of the store that is used when none is named."""
+    return f"sqlite:///{_usual_file()}"
+
+
+async def open_store(
+    url: str, *, clock: Clock | None = None, read_only: bool = False, create: bool = True
+) -> EventStore:
+    """Open the store that `url` names. Close it in the end.
 
     `sqlite:///folder/file.db` (add `?synchronous=normal` for faster commits that a power cut may undo, or
     `?key=env:NAME`, `?key=file:PATH`, `?key=keyring` for an encrypted one), `memory:` for a new one, `memory:NAME` for one
     that everybody in this process shares. A path without `///` is relative to the working folder. `sqlcipher:` is
     `sqlite:` that must have a key.
     """
+    clock = clock or SystemClock()
     kind, colon, rest = url.partition(":")
     if not colon:
         raise _unknown(url)
@@ -44,6 +59,23 @@ async def open_store(url: str, *, clock: Clock, read_only: bool = False, create:
 
         return await MemoryStore.open(rest, clock=clock, read_only=read_only, create=create)
     raise _unknown(url)
+
+
+@asynccontextmanager
+async def use_store(
+    store: EventStore | str | None, *, clock: Clock | None = None, read_only: bool = False, create: bool = True
+) -> AsyncIterator[EventStore]:
+    """Give the store that the option `store` means, and close it however the block is left. One that was opened before stays open."""
+    if store is not None and not isinstance(store, str):
+        yield store
+        return
+    url = "memory:" if store is None else default_store_url() if store == DEFAULT else store
+    found = await open_store(url, clock=clock, read_only=read_only, create=create)
+    try:
+        yield found
+    finally:
+        with anyio.CancelScope(shield=True):
+            await found.close()
 
 
 def key_of(url: str) -> str:
@@ -104,10 +136,8 @@ def _usual_key(path: str) -> str:
 
 
 def _usual_file() -> Path:
-    """Return the file of the store that is used when none is named, as `options.default_store_url` has it."""
-    if given := os.environ.get("BACKSTAY_DATA_DIR"):
-        return Path(given).expanduser() / "sessions.db"
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "backstay" / "sessions.db"
+    """Return the file of the store that is used when none is named."""
+    return data_dir() / "sessions.db"
 
 
 def _path(url: str, rest: str) -> str:

@@ -6,6 +6,7 @@ stay unique when a fork copies a path. Ids inside a step derive from their cause
 
 import hashlib
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 from backstay.vocab.errors import BadId
@@ -23,6 +24,16 @@ def check_session_id(text: str) -> str:
             "beginning with a letter or a digit, without '..'."
         )
     return str(text)  # a plain one: what is more than a string cannot be written down
+
+
+def make_session_id(now: int, nonce: str) -> str:
+    """Return a fresh session id that sorts by time (`now` in microseconds) and can be typed."""
+    return f"{datetime.fromtimestamp(now / 1_000_000, UTC):%Y%m%d-%H%M%S}-{nonce}"
+
+
+def make_opening(token: int, nonce: str) -> str:
+    """Return the nonce of an opening: no other holder of this session, or of one it was copied from, has it."""
+    return f"{base36(token)}{nonce}"
 
 
 def event_id(nonce: str, seq: int) -> str:

@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.commands.registry import CommandModule, Commands
@@ -18,12 +19,16 @@ from backstay.logic.state.prompt_variables import fill_variables
 from backstay.logic.state.session_state import State
 from backstay.permissions.call_site import CallSite
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import ReadFolderNotes
+from backstay.runtime.services import DispatchHooks, ReadFolderNotes
+from backstay.session.apply_settings import read_settings_files
 from backstay.session.open import Prepared
-from backstay.session.options import ResolvedOptions
-from backstay.session.toolbox import StoredOutputs
+from backstay.session.options import Options, ResolvedOptions
+from backstay.session.toolbox import StoredOutputs, Toolbox
+from backstay.session.workspace import path_resolver
+from backstay.system.files import has_changed
 from backstay.system.folders import data_dir
 from backstay.vocab import events
+from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import ModelFacts
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from backstay.skills.skill import Skill
 
 
+RebuildDispatch = Callable[[ResolvedOptions, Sequence[HookSpec]], DispatchHooks | None]
 P = ParamSpec("P")
 _RULES_OF: Final[Mapping[str, RuleSource]] = {
     "project": "project",
@@ -63,7 +69,6 @@ class ProjectContext:
         self._discovery = discovery
         self._notes = tuple(notes)
         self._runner: Runner | None = None
-        self._inclusions: InclusionRunner | None = None
         self._refresh_lock = anyio.Lock()
         self.settings_notes: tuple[str, ...] = ()
         """What is to be said about the settings files."""
@@ -76,10 +81,7 @@ class ProjectContext:
 
     def bind(self, runner: Runner, modules: Sequence[CommandModule] = ()) -> None:
         """Bind to the session that `runner` drives, with the commands of `modules`."""
-        from backstay.session.project.run_includes import InclusionRunner  # noqa: PLC0415 - it needs what a look around has loaded
-
         self._runner = runner
-        self._inclusions = InclusionRunner(runner.services)
         for module in modules:
             self.commands.add_module(module)
 
@@ -144,11 +146,12 @@ class ProjectContext:
         if words not in self._notes:
             self._notes = (*self._notes, words)
 
-    @property
+    @cached_property
     def inclusions(self) -> "InclusionRunner":
-        """Who judges and brings what texts include."""
-        assert self._inclusions is not None, "a project context is used after `bind`"
-        return self._inclusions
+        """What judges and brings what texts include."""
+        from backstay.session.project.run_includes import InclusionRunner  # noqa: PLC0415 - few texts include something
+
+        return InclusionRunner(self._bound().services)
 
     def server_status(self) -> "Mapping[str, ServerStatus]":
         """Return the status of each MCP server by name."""
@@ -209,12 +212,11 @@ class ProjectContext:
         """
         from backstay.skills.render import SkillContext, expand, frame_skill, render  # noqa: PLC0415 - loaded by now
 
-        services = self._bound().services
-        assert self._inclusions is not None
+        services, inclusions = self._bound().services, self.inclusions
         about = SkillContext(session_id=services.session, project_dir=str(self._discovery.sources.paths.root))
         rendered = await render(skill, arguments, about)
-        judge = partial(self._inclusions.judge, grants=skill.grants, source=_RULES_OF[skill.source])
-        text = await expand(rendered, self._inclusions.fetch, judge=judge)
+        judge = partial(inclusions.judge, grants=skill.grants, source=_RULES_OF[skill.source])
+        text = await expand(rendered, inclusions.fetch, judge=judge)
         return (text if skill.fork else frame_skill(rendered, text)), rendered.display
 
     async def record_untrusted_input(self, source: str) -> None:
@@ -242,6 +244,60 @@ class ProjectContext:
     def _bound(self) -> Runner:
         assert self._runner is not None, "a project context is used after `bind`"
         return self._runner
+
+
+class Reloading(Struct):
+    """Reads the settings of an open session again when a file has changed: rules, hooks, and the strictest mode."""
+
+    given: Options
+    """The caller's options, before any file was read."""
+    now: ResolvedOptions
+    project: ProjectContext
+    runner: Runner
+    toolbox: Toolbox
+    caller_hooks: Sequence[HookSpec]
+    rebuild_dispatch: RebuildDispatch
+    tell: Callable[[str], None] = lambda words: None
+
+    async def __call__(self) -> None:
+        """Look, and read again if need be. Settings that cannot be read leave everything as it was."""
+        layered = self.now.resolved.layered
+        if not await anyio.to_thread.run_sync(has_changed, layered.fingerprint):
+            return
+        meta = self.runner.services.state.meta
+        try:
+            fresh = await anyio.to_thread.run_sync(read_settings_files, self.given, meta, layered)
+        except UserError as exc:
+            self.tell(f"{exc} Until then the settings stay as they were.")
+            return
+        self.now = fresh
+        for words in fresh.resolved.layered.warnings:
+            if words not in layered.warnings:
+                self.tell(words)
+        self.project.settings_notes = fresh.resolved.layered.warnings
+        options = with_project(fresh, self.project)
+        self._apply(options)
+        await self.project.apply_read_denials(options.rules)
+        await self._speak(layered.settings.language)
+
+    def _apply(self, options: ResolvedOptions) -> None:
+        runner, services = self.runner, self.runner.services
+        hooks = (*options.resolved.hooks, *self.caller_hooks)
+        runner.policy = replace(
+            runner.policy,
+            rules=tuple(options.rules),
+            hooks=hooks,
+            strictest_mode=options.resolved.strictest_mode,
+            bypass_forbidden=options.resolved.bypass_forbidden,
+        )
+        self.toolbox.rules = options.rules
+        runner.in_force.resolve_paths = path_resolver(services.tools, runner.policy.call_site, options.rules)
+        runner.in_force.dispatch_hooks = self.rebuild_dispatch(options, hooks)
+
+    async def _speak(self, before: str) -> None:
+        language = self.now.resolved.layered.settings.language
+        if language != before:
+            await self.project.set_language(language)
 
 
 async def find_project(
@@ -309,7 +365,6 @@ async def _connect_servers(
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """Return the MCP servers, connected as far as they answer."""
     from backstay.mcp.config.files import PluginServers, ServerInputs, read_servers  # noqa: PLC0415 - few have servers
-    from backstay.mcp.config.start import JudgedPrograms, may_start  # noqa: PLC0415 - likewise
 
     plugins = [
         PluginServers(plugin=each.name, folder=each.folder, servers=each.mcp_servers_raw)
@@ -321,13 +376,16 @@ async def _connect_servers(
     )
     found = await anyio.to_thread.run_sync(read_servers, place)
     held = (f"The MCP server {each.name!r} of {each.place} is not used: {each.why}" for each in found.held_back)
+    notes = (*found.problems, *found.warnings, *held)
+    if not found.specs:
+        return None, notes
+    from backstay.mcp.config.start import JudgedPrograms, ServerPrograms, may_start, session_servers  # noqa: PLC0415 - likewise
+
     own = own_runs(options.resolved.layered.trust, call_site.cwd)
     specs, waiting = await anyio.to_thread.run_sync(may_start, found.specs, options.resolved.held_hooks, own)
-    notes = (*found.problems, *found.warnings, *held, *waiting)
+    notes += tuple(waiting)
     if not specs:
         return None, notes
-    from backstay.mcp.config.start import ServerPrograms, session_servers  # noqa: PLC0415 - likewise
-
     servers = session_servers(
         specs,
         cwd=call_site.cwd,
