@@ -99,6 +99,16 @@ async def test_a_module_in_the_workspace_does_not_read_the_pdf_file(
     assert (output.text, (tmp_path / "ran").exists()) == ("[page 1 of 1]\none", False)
 
 
+async def test_a_library_in_the_workspace_does_not_read_the_pdf_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "libc.so.6").write_text("no library", encoding="utf-8")  # a program that meets it does not start
+    (tmp_path / "a.pdf").write_bytes(_pdf("one"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/x:")
+    assert (await _read(tmp_path, file_path="a.pdf")).text == "[page 1 of 1]\none"
+
+
 async def test_an_encrypted_pdf_file_is_said_to_be_encrypted(tmp_path: Path) -> None:
     writer = PdfWriter(clone_from=BytesIO(_pdf("secret")))
     writer.encrypt("password", algorithm="RC4-128")

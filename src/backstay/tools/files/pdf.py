@@ -1,6 +1,7 @@
 """Extract the text of PDF files in a process of its own: a hostile file costs some seconds and nothing else."""
 
 import io
+import os
 import re
 import resource
 import sys
@@ -10,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.system.programs import run_program
+from backstay.system.programs import run_program, without_loading
 from backstay.tools.files.target import Refused
 
 PAGES: Final = 20
@@ -81,9 +82,13 @@ def _page_range(pages: str) -> tuple[int, int]:
 async def read_pdf(content: bytes, first: int, last: int, *, most: int = TOTAL_CHARS) -> PdfPages:
     """Have a process of its own read some pages, at most `most` characters of them. The answer holds every failure."""
     here = str(Path(__file__).parents[3])  # and not our whole search path: the working folder may be on it
+    # what says where libraries are may name the workspace; Python finds its own all the same
+    environment = without_loading(os.environ) | {"LD_LIBRARY_PATH": os.path.join(sys.base_prefix, "lib")}
     command = [sys.executable, "-I", "-c", _START, here, str(first), str(last), str(most)]
     try:
-        ran = await run_program(command, given=content, most=most * _ESCAPED + _BESIDES, deadline_s=SECONDS)
+        ran = await run_program(
+            command, env=environment, given=content, most=most * _ESCAPED + _BESIDES, deadline_s=SECONDS
+        )
     except TimeoutError:
         return PdfPages(problem="slow", detail=f"it takes more than {SECONDS:g} seconds")
     except OSError as exc:
