@@ -14,7 +14,7 @@ from backstay.permissions.call_site import CallSite
 from backstay.permissions.unasked import trusting_programs
 from backstay.sandbox.program_folders import program_folders, workspace_programs
 from backstay.sandbox.resolve_paths import MATCHES, follow_links, match
-from backstay.session.workspace import imports_from
+from backstay.session.workspace import find_module_loaders
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
 
@@ -455,12 +455,40 @@ def test_programs_that_load_modules_of_the_workspace_are_asked_about_where_edits
     (outer / "lib/python3.11/site-packages").mkdir(parents=True)
     (outer / "bin").mkdir()
     (outer / "bin/python3").touch(mode=0o755)
-    roots, cwd, path = [str(world.work)], str(world.work), f"{outer}/bin"
-    assert imports_from(roots, {"PATH": "/usr/bin", "PYTHONPATH": "src"}, cwd)
-    assert imports_from(roots, {"PATH": "/usr/bin", "NODE_OPTIONS": "--require ./src/a.py"}, cwd)
-    assert not imports_from(roots, {"PATH": path, "PYTHONPATH": "/usr/lib", "RUBYLIB": ""}, cwd)
-    (outer / "lib/python3.11/site-packages/__editable__.x.pth").write_text(f"{world.work}/src\n", encoding="utf-8")
-    assert imports_from(roots, {"PATH": path}, cwd)
+    site = CallSite(cwd=str(world.work), home=str(world.work.parent / "home"), roots=(str(world.work),))
+    path = f"{outer}/bin"
+    for name, value in (
+        ("PYTHONPATH", "src"),
+        ("PYTHONPATH", "later"),
+        ("PERL5LIB", "/usr/lib:"),
+        ("NODE_OPTIONS", "--require ./src/a.py"),
+        ("GOFLAGS", f"-modfile={world.work}/later.mod"),
+    ):
+        assert "pip" in find_module_loaders({"PATH": path, name: value}, site), name
+    assert (
+        find_module_loaders({"PATH": path, "PYTHONPATH": "/usr/lib", "RUBYLIB": "", "PWD": site.cwd}, site)
+        == frozenset()
+    )
+    packages = outer / "lib/python3.11/site-packages"
+    (packages / "distutils.pth").write_text("import os; enabled = True\n", encoding="utf-8")
+    assert find_module_loaders({"PATH": path}, site) == frozenset()
+    finder = packages / "__editable___x_finder.py"
+    finder.write_text(f"MAPPING = {{'x': '{world.work}/later'}}\n", encoding="utf-8")
+    assert "pytest" in find_module_loaders({"PATH": path}, site)
+    finder.unlink()
+    managed = outer / "versions/3.13.1/lib/python3.13/site-packages"
+    managed.mkdir(parents=True)
+    (managed / "x.pth").write_text(f"{world.work}/later\n", encoding="utf-8")
+    assert "pytest" in find_module_loaders({"PATH": path}, site)
+    (managed / "x.pth").unlink()
+    (packages / "__editable__.x.pth").write_text(f"{world.work}/src\n", encoding="utf-8")
+    (outer / "bin/shasum").write_text("#!/usr/bin/perl\n", encoding="utf-8")
+    (outer / "bin/egrep").write_text("#!/bin/sh\n", encoding="utf-8")
+    for script in ("shasum", "egrep"):
+        (outer / "bin" / script).chmod(0o755)
+    led = find_module_loaders({"PATH": path}, site)
+    assert {"pip", "shasum"} <= led
+    assert not {"egrep", "git", "ls"} & led
     for command in ("pip list", "pytest --version"):
         assert world.decide(command, mode="acceptEdits", own_programs=trusting_programs()) == "ask", command
     assert world.decide("ls -l && cat src/a.py", mode="acceptEdits", own_programs=trusting_programs()) == "allow"

@@ -191,8 +191,9 @@ def _by_deed(context: JudgeContext, command: Command, what: str, outside: str) -
         case "reads" if not context.call_site.trusted and _is_git(command):
             detail = "the configuration of a repository that is not trusted can make git run programs"
             return Finding(what, "ask", "trust", detail, "firm")
-        case "reads" if context.mode == "acceptEdits" and (own := _own_program(context, command)):
-            detail = f"{own!r} may load files of the project, which this mode lets be written without a question"
+        case "reads" if _lets_edit(context) and (own := _own_program(context, command)):
+            whose = "this mode lets" if context.mode == "acceptEdits" else "a rule lets"
+            detail = f"{own!r} may load files of the project, which {whose} be written without a question"
             return Finding(what, "ask", "mode", detail, "soft", command_offers(command))
         case "reads":
             return Finding(what, "allow", "mode", ONLY_READS)
@@ -200,6 +201,11 @@ def _by_deed(context: JudgeContext, command: Command, what: str, outside: str) -
             return Finding(what, "allow", "mode", "the mode accepts edits")
         case _:
             return Finding(what, "ask", "mode", "it changes files", "soft", command_offers(command))
+
+
+def _lets_edit(context: JudgeContext) -> bool:
+    """Return whether files of the workspace may be written without a question, by the mode or by a rule."""
+    return context.mode == "acceptEdits" or (context.mode != "plan" and bool(context.rules.allow.edits))
 
 
 def _own_program(context: JudgeContext, command: Command) -> str:

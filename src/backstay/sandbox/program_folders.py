@@ -7,8 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-MOST: Final = 2_000
+MOST: Final = 5_000
 """Entries of a folder that are looked at."""
+_OF_SYSTEM: Final = ("/bin", "/sbin", "/usr/bin", "/usr/sbin")
 _OF_PYTHON: Final = ("bin", "Scripts")
 
 
@@ -18,9 +19,7 @@ def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...
     These are the folders of `path`, the variable, what links in them lead to, and whole virtual environments.
     """
     named = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]
-    named += [
-        entry.path for folder in named if _is_in(folder, roots) for entry in _entries(folder) if entry.is_symlink()
-    ]
+    named += [link for folder in dict.fromkeys(named) for link in _links(folder, roots)]
     named += [folder for root in dict.fromkeys((*roots, cwd)) for folder in _environments(root)]
     return tuple(
         spelling
@@ -31,17 +30,27 @@ def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...
 
 
 def workspace_programs(roots: Sequence[str], path: str, cwd: str) -> frozenset[str]:
-    """Return the names of programs that a shell finds in one of `roots` before any other folder of `path`, the variable."""
+    """Return the names of programs that a shell finds in one of `roots` before any other folder of `path`, the variable.
+
+    So are those that links elsewhere lead to.
+    """
     found: dict[str, bool] = {}
     folders = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]
     inside = [
-        any(_is_below(each, top) for each in (folder, os.path.realpath(folder)) for top in roots) for folder in folders
+        any(is_below(each, top) for each in (folder, os.path.realpath(folder)) for top in roots) for folder in folders
     ]
-    if not any(inside):
+    linked = {
+        link
+        for folder, here in zip(folders, inside, strict=True)
+        if not here
+        for link in _links(folder, roots)
+        if any(is_below(os.path.realpath(link), top) for top in roots)
+    }
+    if not any(inside) and not linked:
         return frozenset()
     for folder, here in zip(folders, inside, strict=True):
         for entry in _entries(folder):
-            found.setdefault(entry.name, here)
+            found.setdefault(entry.name, here or os.path.join(folder, entry.name) in linked)
     return frozenset(name for name, here in found.items() if here)
 
 
@@ -54,10 +63,10 @@ def find_program_outside(name: str, root: Path) -> str | None:
         each
         for each in os.get_exec_path()
         if os.path.isabs(each)
-        and not any(_is_below(path, top) for path in (each, os.path.realpath(each)) for top in (str(root), real))
+        and not any(is_below(path, top) for path in (each, os.path.realpath(each)) for top in (str(root), real))
     ]
     found = shutil.which(name, path=os.pathsep.join(kept))
-    return None if found is None or _is_below(os.path.realpath(found), real) else found
+    return None if found is None or is_below(os.path.realpath(found), real) else found
 
 
 def links_of(roots: Sequence[str]) -> Iterator[str]:
@@ -77,6 +86,13 @@ def _entries(root: str) -> list[os.DirEntry[str]]:
         return []
 
 
+def _links(folder: str, roots: Sequence[str]) -> Iterator[str]:
+    """Yield the links of a folder. Folders of the system are left out: only its owner makes links there."""
+    if folder in _OF_SYSTEM and not _is_in(folder, roots):
+        return
+    yield from (entry.path for entry in _entries(folder) if entry.is_symlink())
+
+
 def _environments(root: str) -> Iterator[str]:
     """Yield the virtual environments at the top of a folder: their programs load all that is in them."""
     return (entry.path for entry in _entries(root) if os.path.isfile(os.path.join(entry.path, "pyvenv.cfg")))
@@ -84,8 +100,9 @@ def _environments(root: str) -> Iterator[str]:
 
 def _is_in(path: str, tops: Sequence[str]) -> bool:
     """Return whether a path lies below one of `tops` and is none of them."""
-    return any(path != top and _is_below(path, top) for top in tops)
+    return any(path != top and is_below(path, top) for top in tops)
 
 
-def _is_below(path: str, top: str) -> bool:
+def is_below(path: str, top: str) -> bool:
+    """Return whether a path is `top` or lies below it."""
     return path == top or path.startswith(f"{top.rstrip('/')}/")

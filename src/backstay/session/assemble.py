@@ -249,7 +249,14 @@ async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     inbox = Inbox()
     running = options.resolved.inventory.running if options.resolved.inventory is not None else ()
     trusted = options.trust is not False
-    call_site = call_site_of(prepared.state.meta.cwd, prepared.scope, options.folders, trusted=trusted, running=running)
+    call_site = call_site_of(
+        prepared.state.meta.cwd,
+        prepared.scope,
+        options.folders,
+        trusted=trusted,
+        running=running,
+        environment=options.resolved.environment,
+    )
     outputs = StoredOutputs(opening.store, inbox, prepared.state)
     project = await find_project(options, prepared, facts, call_site, outputs, stack)
     options = with_project(options, project)

@@ -13,6 +13,7 @@ from backstay.permissions import Withheld, withheld
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Tool
 from backstay.runtime.inbox import Inbox
+from backstay.sandbox.environment import harden_environment
 from backstay.sandbox.git import careful_git, git_environment
 from backstay.sandbox.resolve_paths import private_names
 from backstay.tools.ask_user import ask_user
@@ -76,7 +77,9 @@ class Toolbox:
         self.outputs = outputs
         careful = {} if asked_for else careful_git()
         guard = careful if call_site.trusted else git_environment(call_site.cwd)
-        self.programs = {**(environment or {}), **guard}
+        added = environment or {}
+        clean = harden_environment({**os.environ, **added}, call_site.roots, call_site.cwd)
+        self.programs = {**added, **clean, **guard}
         """The variables of every program that is started, by tools and by hooks."""
         self.keys = keys
         """What no program gets."""

@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -13,64 +13,116 @@ from typing import Final
 import anyio.to_thread
 from msgspec.structs import replace
 
+from backstay.config.locations import config_dir
 from backstay.permissions import Call, paths_to_resolve
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.paths import locate, within
 from backstay.permissions.sensitive_paths import find_protected
-from backstay.permissions.unasked import trusting_programs
+from backstay.permissions.unasked import free_programs, trusting_programs
 from backstay.ports import Sandbox, Tool
 from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
+from backstay.sandbox.environment import find_led_places, harden_environment, is_git_led, leads_inside
 from backstay.sandbox.program_folders import links_of, program_folders, workspace_programs
 from backstay.sandbox.resolve_paths import follow_links, match
 from backstay.session.options import ResolvedOptions
 from backstay.system.files import read_regular
-from backstay.system.folders import project_root
+from backstay.system.folders import data_dir, project_root
 from backstay.system.machine import SYSTEM
 from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import FsScope
 
-_IMPORT_VARIABLES: Final = (
-    "PYTHONPATH PYTHONHOME PYTHONUSERBASE RUBYLIB RUBYOPT BUNDLE_GEMFILE GEM_PATH PERL5LIB PERL5OPT NODE_PATH NODE_OPTIONS "
-    "LUA_PATH"
+_SHELL: Final = re.compile(rb"[/ ](ba|da|k|z)?sh\b")
+_OWN_FILES: Final = (
+    "settings.json grants.json trust.json pins.json sandbox.json sessions.db plugins extensions agents skills commands"
 ).split()
-"""Variables that say where programs look for what they load."""
-_BETWEEN: Final = re.compile(r"[:;=\s]")
 _UNCONFINED: Final = "Programs run without a sandbox here: {} `backstay doctor` says more."
 _MOST_FILES: Final = 200
 _LONGEST: Final = 65_536
 
 
 def call_site_of(
-    cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, trusted: bool, running: Sequence[str] = ()
+    cwd: str,
+    scope: FsScope,
+    folders: Sequence[str | Path] = (),
+    *,
+    trusted: bool,
+    running: Sequence[str] = (),
+    environment: Mapping[str, str] = {},
 ) -> CallSite:
-    """Return the call site of a session that works in `cwd`. `running` are files of the workspace that programs outside it run."""
+    """Return the call site of a session that works in `cwd`.
+
+    `running` are files of the workspace that programs outside it run; `environment` is what settings add to that of this process.
+    """
     home = Path.home()
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
     found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
-    path = os.environ.get("PATH", "")
-    folders, own = program_folders(found, path, cwd), workspace_programs(found, path, cwd)
-    if imports_from(found, os.environ, cwd):
-        own |= trusting_programs() - {"git"}
-    call_site = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted, own_programs=own)
+    known = {**os.environ, **environment}
+    known |= harden_environment(known, found, cwd)
+    path = known.get("PATH", "")
+    places = (place for folder in (config_dir(), data_dir()) for place in _own_files(folder, (*found, cwd)))
+    own = (place for place in places if within(place, found))
+    led = (*program_folders(found, path, cwd), *find_led_places(known, found, cwd), *own)
+    call_site = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted, running=(*running, *led))
     linked = (
         os.path.realpath(path) for path in links_of((*found, cwd)) if find_protected(locate(path, call_site), call_site)
     )
     inner = (each for each in linked if not any(within(root, (each,)) for root in found))
-    return replace(call_site, running=tuple(dict.fromkeys((*running, *folders, *inner))))
+    call_site = replace(call_site, running=tuple(dict.fromkeys((*call_site.running, *inner))))
+    return replace(call_site, own_programs=workspace_programs(found, path, cwd) | find_module_loaders(known, call_site))
 
 
-def imports_from(roots: Sequence[str], environment: Mapping[str, str], cwd: str) -> bool:
-    """Return whether programs from elsewhere load modules of the workspace: by a variable, or by a `.pth` file of their Python."""
-    values = [environment[name] for name in _IMPORT_VARIABLES if environment.get(name)]
-    words = [word or "." for each in values for word in _BETWEEN.split(each)]
-    python = shutil.which("python3", path=environment.get("PATH", "")) or ""
-    for file in islice(Path(python).parent.parent.glob("lib/python3*/site-packages/*.pth"), _MOST_FILES):
+def _own_files(folder: Path, folders: Sequence[str]) -> Iterator[str]:
+    """Yield what Backstay keeps its own settings and answers in: the folder, or its files where one works in that very folder."""
+    for spelling in dict.fromkeys((str(folder), os.path.realpath(folder))):
+        if not any(within(each, (spelling,)) for each in folders):
+            yield spelling
+        else:
+            yield from (os.path.join(spelling, name) for name in _OWN_FILES)
+
+
+def find_module_loaders(environment: Mapping[str, str], call_site: CallSite) -> frozenset[str]:
+    """Return the names of programs from elsewhere that load modules of the workspace, because variables or their Python say so."""
+    roots, cwd, path = call_site.roots, call_site.cwd, environment.get("PATH", "")
+    found = frozenset({"git"} if is_git_led(environment, roots, cwd) else ())
+    led = leads_inside(environment, roots, cwd, lambda place: bool(find_protected(locate(place, call_site), call_site)))
+    if not led and not _is_installed_in_place(path, call_site):
+        return found
+    return found | (trusting_programs() - {"git"}) | {name for name in free_programs() if _is_script(name, path)}
+
+
+def _is_installed_in_place(path: str, call_site: CallSite) -> bool:
+    """Return whether the Python of `path` is told by its packages to load modules of the workspace."""
+    prefix = Path(shutil.which("python3", path=path) or "").parent.parent
+    managed = prefix.glob("versions/*")  # behind the programs of pyenv
+    prefixes = (prefix, prefix / "local", Path(call_site.home, ".local"), *islice(managed, _MOST_FILES))
+    files = (
+        file
+        for prefix in prefixes
+        for pattern in ("*.pth", "__editable__*.py")
+        for file in prefix.glob(f"lib/python3*/*-packages/{pattern}")
+    )
+    for file in islice(files, _MOST_FILES):
         with contextlib.suppress(OSError):  # Python reads nothing of such a file either
-            words += filter(None, read_regular(file, _LONGEST)[0].decode("utf-8", "replace").splitlines())
-    places = (os.path.realpath(os.path.join(cwd, word)) for word in words if "\0" not in word)
-    return any(within(place, tuple(roots)) and os.path.exists(place) for place in places)
+            text = read_regular(file, _LONGEST)[0].decode("utf-8", "replace")
+            lines = (os.path.join(file.parent, line) for line in text.splitlines() if "\0" not in line)
+            if any(root in text for root in call_site.roots) or any(
+                within(os.path.realpath(line), call_site.roots) for line in lines
+            ):
+                return True
+    return False
+
+
+def _is_script(name: str, path: str) -> bool:
+    """Return whether a program is a script in a language with modules."""
+    found = shutil.which(name, path=path)
+    try:
+        with open(found or "", "rb") as file:
+            first = file.readline(_LONGEST)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and _SHELL.search(first) is None
 
 
 def path_resolver(tools: Tools, call_site: CallSite, rules: Sequence[Rule]) -> ResolvePaths:

@@ -112,6 +112,11 @@ def operand_kinds(name: str) -> tuple[str, ...]:
     return tuple(row.operands.split()) if row is not None else ()
 
 
+def free_programs() -> frozenset[str]:
+    """Return the names of all programs that may run unasked."""
+    return frozenset(programs())
+
+
 @cache
 def trusting_programs() -> frozenset[str]:
     """Return the programs that may load files of the workspace, even when they are asked for their version."""

@@ -1,5 +1,6 @@
 """What a session found around it: looked for when it is opened, kept fresh while it is open."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
@@ -20,6 +21,7 @@ from backstay.logic.state.session_state import State
 from backstay.permissions.call_site import CallSite
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks, ReadFolderNotes
+from backstay.sandbox.environment import harden_environment
 from backstay.session.apply_settings import read_settings_files
 from backstay.session.open import Prepared
 from backstay.session.options import Options, ResolvedOptions
@@ -393,6 +395,7 @@ async def _connect_servers(
         roots=call_site.roots,
         keep=outputs.keep,
         on_wait=options.on_wait,
+        environment={**os.environ, **harden_environment(os.environ, call_site.roots, call_site.cwd)},
         programs=None if own is None else JudgedPrograms(ServerPrograms(), specs, own),
     )
     return await stack.enter_async_context(servers), notes

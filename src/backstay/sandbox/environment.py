@@ -1,0 +1,148 @@
+"""Say where the environment of commands leads programs: in the workspace, an edit there would become code that runs.
+
+Three kinds of variables are told apart. Those that every program, the shell or git obeys are *followed*: of a list, entries that are empty
+or the workspace itself are taken out, relative ones are made absolute, and what is left inside the workspace is protected, whether it is
+there or not. Other variables of git are protected word by word. *Any other* variable that names a place of the workspace leads the
+programs that load modules: they are asked about where edits are free.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from backstay.sandbox.program_folders import is_below
+
+_LISTS: Final = re.compile(
+    r"PATH|(LD|DYLD)_\w*(PATH|PRELOAD|AUDIT|LIBRARIES)|GCONV_PATH|LOCPATH|GIT_EXEC_PATH|OPENSSL_(ENGINES|MODULES)"
+)
+_FILES: Final = frozenset(
+    "BASH_ENV GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM OPENSSL_CONF RIPGREP_CONFIG_PATH XDG_CONFIG_HOME".split()
+)
+_BY_NAME: Final = ("LD_PRELOAD", "LD_AUDIT")
+"""Lists in which a name without a slash is looked for where the system keeps its libraries."""
+_GIT_DATA: Final = re.compile(
+    r"GIT_(WORK_TREE|PREFIX|INDEX_FILE|CEILING_DIRECTORIES|OBJECT_DIRECTORY|ALTERNATE\w*|TRACE\w*|AUTHOR\w*|COMMITTER\w*)"
+)
+_GIT_FOLDERS: Final = ("GIT_DIR", "GIT_COMMON_DIR")
+_HARMLESS: Final = re.compile(
+    "(OLD)?PWD|HOME|_|TMPDIR|TE?MP|(MAN|INFO|CD|C|LIBRARY_|PKG_CONFIG_|CMAKE_PREFIX_)PATH|BACKSTAY_.*|CLAUDE_PROJECT_DIR"
+)
+"""Variables that lead no program of the tables to what it loads, although they may name the workspace or end in a colon."""
+_OF_PLACES: Final = re.compile(r"\w*(PATH|LIB|HOME|USERBASE|GEMFILE)", re.IGNORECASE)
+_OF_FILES: Final = re.compile(r"\w*(OPTS?|OPTIONS|FLAGS|WRAPPER|RC|CONF|CONFIG|FILE|STARTUP|INIT)", re.IGNORECASE)
+_CODE: Final = re.compile(r"\.(jar|[cm]?js|ts|py|rb|pl|lua|so|dylib|conf|cnf|ini|json|toml|ya?ml)$")
+_BETWEEN: Final = re.compile(r"[:;=,'\"\s]")
+_SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+
+
+def harden_environment(environment: Mapping[str, str], roots: Sequence[str], cwd: str) -> dict[str, str]:
+    """Return the variables whose values commands must get instead of those of `environment`.
+
+    `CDPATH` is emptied: with it `cd` goes elsewhere than the command says.
+    """
+    found = {"CDPATH": ""} if environment.get("CDPATH") else {}
+    for name, value in environment.items():
+        if value and (name in _FILES or _LISTS.fullmatch(name)):
+            kept = ":".join(_keep(name, value, roots, cwd))
+            if kept != value:
+                found[name] = kept or (_SYSTEM_PATH if name == "PATH" else "")
+    return found
+
+
+def find_led_places(environment: Mapping[str, str], roots: Sequence[str], cwd: str) -> tuple[str, ...]:
+    """Return the places in `roots` that programs run or load because variables of a cleaned `environment` name them."""
+    found: list[str] = []
+    for name, value in environment.items():
+        if not value or name == "PATH":  # `program_folders` looks at that
+            continue
+        if name in _FILES or _LISTS.fullmatch(name):
+            found += (place for entry in _entries(name, value) if (place := _place(name, entry, cwd)))
+        elif name.startswith("GIT_") and not _GIT_DATA.fullmatch(name):
+            words = (word for word in _BETWEEN.split(value) if "/" in word or name in _GIT_FOLDERS)
+            found += (os.path.join(folder, word) for word in words for folder in dict.fromkeys((cwd, *roots)))
+    inside = (spelling for place in found for spelling in _spellings(place) if _is_inside(spelling, roots))
+    return tuple(each for each in dict.fromkeys(inside) if not _holds(each, (*roots, cwd)))
+
+
+def is_git_led(environment: Mapping[str, str], roots: Sequence[str], cwd: str) -> bool:
+    """Return whether the repository of git is a folder of work, by a variable: its configuration is a file like any other there."""
+    places = (os.path.join(cwd, environment[name]) for name in _GIT_FOLDERS if environment.get(name))
+    return any(
+        _is_inside(each, roots) and _holds(each, (*roots, cwd)) for place in places for each in _spellings(place)
+    )
+
+
+def leads_inside(
+    environment: Mapping[str, str], roots: Sequence[str], cwd: str, is_protected: Callable[[str], bool]
+) -> bool:
+    """Return whether a variable of a cleaned `environment` names a place in `roots` that may be written like any other."""
+    return any(
+        _is_inside(spelling, roots) and not is_protected(spelling)
+        for name, value in environment.items()
+        if value and not _HARMLESS.fullmatch(name)
+        for place in _list_places(name, value, roots, cwd)
+        for spelling in _spellings(place)
+    )
+
+
+def _keep(name: str, value: str, roots: Sequence[str], cwd: str) -> Iterator[str]:
+    """Yield the entries of a variable that stay, relative ones as absolute ones."""
+    for entry in _entries(name, value):
+        place = _place(name, entry, cwd)
+        held = place is not None and any(
+            _is_inside(each, roots) and _holds(each, (*roots, cwd)) for each in _spellings(place)
+        )
+        if not entry or held or (name == "BASH_ENV" and re.search(r"[$`]", os.path.expandvars(entry))):
+            continue
+        yield entry if place is None or os.path.isabs(entry) else place
+
+
+def _entries(name: str, value: str) -> list[str]:
+    if name in _FILES:
+        return [value]
+    if name == "PATH":
+        return value.split(os.pathsep)
+    return re.split(r"[:;\s]" if name == "LD_PRELOAD" else "[:;]", value)
+
+
+def _place(name: str, entry: str, cwd: str) -> str | None:
+    """Return the place that an entry names, up to what the loader fills in; None when it is looked for by its name."""
+    if name in _BY_NAME and "/" not in entry:
+        return None
+    if name == "BASH_ENV":
+        entry = os.path.expandvars(entry)
+    if name != "PATH":
+        entry = re.sub(r"[^/]*\$.*", "", entry)
+    return os.path.normpath(os.path.join(cwd, os.path.expanduser(entry)))
+
+
+def _list_places(name: str, value: str, roots: Sequence[str], cwd: str) -> Iterator[str]:
+    """Yield the places that the words of a variable may name. The workspace itself is one only where modules are looked for in it."""
+    if _OF_PLACES.fullmatch(name):
+        yield from (os.path.normpath(os.path.join(cwd, entry)) for entry in re.split("[:;]", value))
+        return
+    whole = (text for root in roots for text in re.findall(rf"{re.escape(root)}[^:;=,'\"\s]*", value))
+    included = re.findall(r"(?:-I|-Mlib=)([^\s:;,]+)", value) if name.upper().endswith("OPT") else ()
+    yield from (os.path.normpath(os.path.join(cwd, folder)) for folder in included)
+    for word in (value, *whole, *_BETWEEN.split(value)):
+        text = re.sub(r"^-\w(?=.)", "", word)
+        place = os.path.normpath(os.path.join(cwd, text))
+        if text.startswith("-") or place in (*roots, cwd):
+            continue
+        is_file = bool(_OF_FILES.fullmatch(name)) and ("/" in text or _CODE.search(text) is not None)
+        is_file = is_file or (text == value and os.path.isfile(place))
+        if is_file or text.startswith(("/", "./", "../")) or ("/" in text and os.path.exists(place)):
+            yield place
+
+
+def _spellings(place: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((place, os.path.realpath(place))))
+
+
+def _is_inside(place: str, roots: Sequence[str]) -> bool:
+    return any(is_below(place, root) for root in roots)
+
+
+def _holds(place: str, folders: Sequence[str]) -> bool:
+    return any(is_below(folder, place) for folder in folders)
