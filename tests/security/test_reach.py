@@ -469,6 +469,8 @@ def test_programs_that_load_modules_of_the_workspace_are_asked_about_where_edits
         find_module_loaders({"PATH": path, "PYTHONPATH": "/usr/lib", "RUBYLIB": "", "PWD": site.cwd}, site)
         == frozenset()
     )
+    functions = {"BASH_FUNC_ls%%": '() {  ./later "$@"\n}', "BASH_FUNC_which%%": "() {  /usr/bin/which -a\n}"}
+    assert {"ls", "which"} & find_module_loaders({"PATH": path, **functions}, site) == {"ls"}
     packages = outer / "lib/python3.11/site-packages"
     (packages / "distutils.pth").write_text("import os; enabled = True\n", encoding="utf-8")
     assert find_module_loaders({"PATH": path}, site) == frozenset()

@@ -38,6 +38,7 @@ _OWN_FILES: Final = (
     "settings.json grants.json trust.json pins.json sandbox.json sessions.db plugins extensions agents skills commands"
 ).split()
 _UNCONFINED: Final = "Programs run without a sandbox here: {} `backstay doctor` says more."
+_FUNCTION: Final = re.compile(r"BASH_FUNC_(.+)(?:%%|\(\))")
 _MOST_FILES: Final = 200
 _LONGEST: Final = 65_536
 
@@ -85,9 +86,14 @@ def _own_files(folder: Path, folders: Sequence[str]) -> Iterator[str]:
 def find_module_loaders(environment: Mapping[str, str], call_site: CallSite) -> frozenset[str]:
     """Return the names of programs from elsewhere that load modules of the workspace, because variables or their Python say so."""
     roots, cwd, path = call_site.roots, call_site.cwd, environment.get("PATH", "")
+
+    def leads(variables: Mapping[str, str]) -> bool:
+        return leads_inside(variables, roots, cwd, lambda it: bool(find_protected(locate(it, call_site), call_site)))
+
     found = frozenset({"git"} if is_git_led(environment, roots, cwd) else ())
-    led = leads_inside(environment, roots, cwd, lambda place: bool(find_protected(locate(place, call_site), call_site)))
-    if not led and not _is_installed_in_place(path, call_site):
+    functions = ((_FUNCTION.fullmatch(name), name, text) for name, text in environment.items())
+    found |= {function[1] for function, name, text in functions if function and leads({name: text})}
+    if not leads(environment) and not _is_installed_in_place(path, call_site):
         return found
     return found | (trusting_programs() - {"git"}) | {name for name in free_programs() if _is_script(name, path)}
 
