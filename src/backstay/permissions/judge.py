@@ -208,7 +208,7 @@ def _taints_of_files(context: JudgeContext, accesses: Iterable[Access], command:
 
 def _shows_sensitive(context: JudgeContext, access: Access, command: Command | None) -> bool:
     """Return whether a command reads something sensitive that it does not name, or may."""
-    search = search_of(access, command, context.call_site)
+    search = None if command is None else search_of(access, command, context.call_site)
     below = read_by(search, context.call_site) if search is not None else ()
     named = context.call_site.globs.get(access.path) if access.glob else ()
     if below is None or below or any(sensitive(context.locate(path).all, context.call_site) for path in named or ()):

@@ -87,6 +87,8 @@ def judge_access(context: JudgeContext, file: FileAccess) -> Finding:
 
 def _elsewhere(context: JudgeContext, file: FileAccess) -> list[Finding]:
     """Return the file that `git show REVISION:path` means when the working folder is not the root of the repository."""
+    if file.command is None:
+        return []
     meant = from_the_root(file.access, file.command, context.call_site)
     found = context.call_site.globs.get(meant) if meant else ()
     if found is None and not context.call_site.described:
@@ -297,6 +299,8 @@ def _reaches_denied(context: JudgeContext, file: FileAccess) -> Finding | None:
     The search tools leave that out by themselves.
     """
     access, command, rules = file.access, file.command, context.rules.deny
+    if command is None:
+        return None
     reads = search_of(access, command, context.call_site), rules.reads, "goes through"
     takes = find_taken_files(access, command, context.call_site), rules.edits, "changes all of"
     for search, denied, does in (reads, takes):
@@ -315,6 +319,8 @@ def _reaches_denied(context: JudgeContext, file: FileAccess) -> Finding | None:
 
 def _reaches_sensitive(context: JudgeContext, file: FileAccess) -> Finding | None:
     """Return a command that reads all of a folder in which something sensitive is; the search tools leave that out by themselves."""
+    if file.command is None:
+        return None
     search = search_of(file.access, file.command, context.call_site)
     found = read_by(search, context.call_site) if search is not None else ()
     if found is None:

@@ -28,6 +28,10 @@ def paths_to_resolve(
     globs = dict.fromkeys(access.path for access, _ in found if access.glob)
     denied = index_rules(tuple(rules), trusted=call_site.trusted).deny
     for access, command in found:
+        if command is None:  # a tool reads and changes what it names
+            if access.glob and (handed := glob_of_handed_files(access)):
+                globs[handed] = None
+            continue
         if (search := search_of(access, command, call_site)) is not None:
             about = search.about(denied.reads, call_site)
             globs.update((lookup.text, None) for lookup in (search.place, about) if lookup is not None)
@@ -43,8 +47,10 @@ def paths_to_resolve(
 
 def _paths_behind(access: Access) -> tuple[str, ...]:
     """Return the path of an access; of a pattern the folder that it starts at, and a name in it."""
+    if not access.glob:
+        return (access.path,)
     start = literal_folder(access.path)
-    return (start or "/", f"{start}/_") if access.glob else (access.path,)
+    return start or "/", f"{start}/_"
 
 
 def is_hidden(path: str, rules: Sequence[Rule], call_site: CallSite) -> bool:
