@@ -20,9 +20,8 @@ from backstay.tools.files import locked_file
 from backstay.tools.files.apply_patch import apply_patch
 from backstay.tools.files.edit import edit_file, multi_edit
 from backstay.tools.files.locked_file import ChangedMeanwhile, hold
-from backstay.tools.files.open_beneath import OpenedPath, reach
 from backstay.tools.files.read import read_file
-from backstay.tools.files.target import FileTarget, Refused, explain_os_error, find_target
+from backstay.tools.files.target import FileTarget, OpenedPath, Refused, explain_os_error, find_target, reach
 from backstay.tools.files.write import write_file
 from backstay.tools.notebook import notebook_edit
 from tests.tools.context import RecordingContext

@@ -16,8 +16,7 @@ from backstay.runtime.fire_hooks import fire_and_wait
 from backstay.runtime.services import Services
 from backstay.skills.includes import FileInclusion, Inclusion, ShellInclusion
 from backstay.skills.render import Judged
-from backstay.tools.files.open_beneath import reach
-from backstay.tools.files.target import Refused, find_target
+from backstay.tools.files.target import Refused, find_target, reach
 from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft, Event

@@ -20,8 +20,7 @@ import anyio.from_thread
 from msgspec import Struct
 
 from backstay.system.files import version_of
-from backstay.tools.files.open_beneath import OpenedPath, reach
-from backstay.tools.files.target import LARGEST, FileTarget, Refused, explain_os_error
+from backstay.tools.files.target import LARGEST, FileTarget, OpenedPath, Refused, explain_os_error, reach
 
 T = TypeVar("T")
 PATIENCE: Final = 15.0

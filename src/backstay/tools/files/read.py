@@ -12,9 +12,17 @@ from backstay.system.files import version_of
 from backstay.tools.define import tool
 from backstay.tools.files.encoding import ByteLines, TextLines, decode, show
 from backstay.tools.files.media_type import LARGEST_IMAGE, describe_binary, detect_image_type, read_image
-from backstay.tools.files.open_beneath import reach
 from backstay.tools.files.pdf import pdf_text
-from backstay.tools.files.target import LARGEST, PROBE, FilePath, FileTarget, Refused, explain_os_error, find_target
+from backstay.tools.files.target import (
+    LARGEST,
+    PROBE,
+    FilePath,
+    FileTarget,
+    Refused,
+    explain_os_error,
+    find_target,
+    reach,
+)
 from backstay.tools.notebook import show_notebook
 from backstay.vocab import events
 
