@@ -13,8 +13,7 @@ import pytest
 from backstay import open_session, open_store
 from backstay.cli.secrets import find_known_values
 from backstay.cli.shared_options import StoreLocation
-from backstay.config.known_keys import collect_keys
-from backstay.config.layers import read_layers
+from backstay.config.layers import collect_keys, read_layers
 from backstay.logic.secrets.redact import Redactor
 from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.vocab.env_keys import Keys

@@ -13,9 +13,8 @@ from msgspec import Struct
 from backstay.cli.output import redact_untrusted
 from backstay.cli.permissions import find_grants, grant_objects
 from backstay.cli.shared_options import StoreLocation
-from backstay.config.known_keys import collect_keys
 from backstay.config.layer_file import LayerFile
-from backstay.config.layers import Layered, read_layers
+from backstay.config.layers import Layered, collect_keys, read_layers
 from backstay.config.model_finder import choose
 from backstay.config.trust.own_runs import own_runs
 from backstay.hooks.decorator import read_configured_hooks

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from backstay.cli import output
 from backstay.cli.shared_options import StoreLocation, as_json, settings, trust, with_location
-from backstay.config.known_keys import collect_keys
-from backstay.config.layers import Layered, load_layers
+from backstay.config.layers import Layered, collect_keys, load_layers
 from backstay.config.person import require_person
 from backstay.config.trust.own_runs import own_runs
 from backstay.hooks.decorator import read_configured_hooks

@@ -15,8 +15,7 @@ import msgspec
 from backstay.catalog import sessions
 from backstay.cli.output import COULD_NOT, DONE, HALTED, escape_line, print_json, print_line, warn
 from backstay.cli.shared_options import StoreLocation, as_json, with_location
-from backstay.config.known_keys import collect_keys
-from backstay.config.layers import load_layers
+from backstay.config.layers import collect_keys, load_layers
 from backstay.config.person import require_person
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.known_values import LEAST

@@ -2,12 +2,16 @@
 
 Lists (rules, hooks, folders, environment) are gathered from all layers, so no file can take away what another denies. Of everything else
 the highest layer's word counts. What comes with a workspace that is not trusted can only deny and ask.
+The keys that settings name are one list.
 """
 
 import functools
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
 
 import anyio.to_thread
 from msgspec import Struct, field
@@ -20,6 +24,7 @@ from backstay.config.key_table import find_key
 from backstay.config.layer_file import HooksSection, LayerFile, read_layer
 from backstay.config.locations import MANAGED, ProjectPaths, SettingsFile, places
 from backstay.config.permissions_section import UnknownMode
+from backstay.config.secret import Secret, find_hook_variables, variables
 from backstay.config.settings import Settings, fold_settings
 from backstay.config.trust.inventory import SERVERS, WorkspaceInventory, survey
 from backstay.config.trust.trust_store import (
@@ -31,7 +36,9 @@ from backstay.config.trust.trust_store import (
     warn_if_exposed,
     warn_of_odd_root,
 )
+from backstay.stores.open import key_of
 from backstay.system.files import Stamp, is_missing, stamp_at
+from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import Mode
@@ -293,3 +300,39 @@ def _project_servers(found: Judgement) -> ProjectServers:
         enabled=tuple(dict.fromkeys(str(each.raw) for each in found.select("enabledMcpjsonServers"))),
         disabled=tuple(dict.fromkeys(str(each.raw) for each in found.select("disabledMcpjsonServers"))),
     )
+
+
+# --- keys ---------------------------------------------------------------------------------------------------------------------------
+
+
+_OF_STORE: Final = re.compile(r"[?&]key=env:([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def collect_keys(settings: Settings | None, layered: Layered | None = None, store_url: str = "") -> Keys:
+    """Return the keys that `settings`, every file of `layered` that counts, and the store's address name.
+
+    The key of a profile that a higher file replaced is still a key. What an untrusted workspace names does not count: it could name any
+    variable, and keep it from programs that need it. Of a broken file what it named when it could last be read counts. A store's key that
+    is in a file or the keyring is fetched there, which may take a while.
+    """
+    named = set(_OF_STORE.findall(unquote(store_url)))
+    texts = [key] if (key := key_of(store_url).strip()) else []
+    for secret in () if settings is None else _secrets(settings):
+        if secret.is_plain:
+            texts.append(secret.reveal())
+        elif name := secret.variable:
+            named.add(name)
+    if layered is not None:
+        named |= layered.keys_beside.union(*(file.keys for file in layered.counted_files))
+    for profile in () if settings is None else settings.providers.values():
+        named |= set(variables(profile.options))
+    sections = () if layered is None else (layer.section for layer in layered.hooks)
+    sent = (name for section in sections for name in find_hook_variables(section))
+    return Keys(frozenset(named), tuple(texts), frozenset(sent))
+
+
+def _secrets(settings: Settings) -> Iterator[Secret]:
+    for profile in settings.providers.values():
+        yield from profile.headers.values()
+        if profile.api_key is not None:
+            yield profile.api_key

@@ -9,8 +9,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.config.known_keys import collect_keys
-from backstay.config.layers import Layered, read_layers
+from backstay.config.layers import Layered, collect_keys, read_layers
 from backstay.config.model_finder import Finder, choose
 from backstay.config.reload import keep_denials
 from backstay.config.settings import IDLE_TIMEOUT_S, ChatSettings, Settings, load_settings
