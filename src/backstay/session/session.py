@@ -102,10 +102,7 @@ class Session(SessionView):
         self._ending = False
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._closing = anyio.Lock()
-        services = self._services
-        self._callbacks = Callbacks(
-            runner.bus, services.store, services.inbox, services.state, lambda: self.context_state
-        )
+        self._callbacks: Callbacks | None = None
 
     # --- talking ------------------------------------------------------------------------------------------------------------------------
 
@@ -136,7 +133,8 @@ class Session(SessionView):
         name = replace_surrogates(input_id or self._next_input())
         async for _ in self.send(prompt, input_id=name, display=display, raw=raw):
             pass
-        await self._callbacks.wait_until(self.seq)
+        if self._callbacks is not None:
+            await self._callbacks.wait_until(self.seq)
         if self._runner.failure is not None:
             raise self._runner.failure
         result = self.input_result(name)
@@ -258,6 +256,11 @@ class Session(SessionView):
 
     def on(self, name: str, callback: Callback) -> Callable[[], None]:
         """Call `callback` for each `name` (`text_delta`, `tool_start`, `complete`, any event's name, `*`); returns what ends it."""
+        if self._callbacks is None:
+            services = self._services
+            self._callbacks = Callbacks(
+                self._runner.bus, services.store, services.inbox, services.state, lambda: self.context_state
+            )
         end = self._callbacks.add(name, callback)
         if not self._callbacks.running:
             self._callbacks.running = True
