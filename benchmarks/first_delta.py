@@ -17,7 +17,7 @@ from backstay.session.assemble import open_session
 from backstay.session.session import Session
 from backstay.stores.memory import MemoryStore
 from backstay.stores.sqlite.store import SqliteStore
-from backstay.stores.trace.trace import FileTrace, NoTrace
+from backstay.stores.trace import FileTrace, NoTrace
 from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import TextDelta
 from benchmarks.conversations import CLIENTS, FACTS, INSTRUCTIONS, KEY, MODEL, PROVIDERS, length, longest

@@ -15,7 +15,7 @@ import anyio
 
 from backstay.session.assemble import open_session
 from backstay.stores.sqlite.store import SqliteStore
-from backstay.stores.trace.trace import FileTrace
+from backstay.stores.trace import FileTrace
 from backstay.system.machine import SystemClock
 from benchmarks.conversations import CLIENTS, length, longest
 from benchmarks.first_delta import opened

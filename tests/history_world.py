@@ -27,7 +27,7 @@ from backstay.session.options import Options
 from backstay.session.session import Session
 from backstay.session.subagents import child_tool
 from backstay.stores.memory import MemoryStore
-from backstay.stores.trace.trace import NoTrace
+from backstay.stores.trace import NoTrace
 from backstay.testing.checked_model import check_shape
 from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalStore, MortalTool
 from backstay.testing.event_loop import Stuck, run_virtually

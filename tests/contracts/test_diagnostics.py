@@ -19,8 +19,7 @@ from backstay.export.diagnostic.lines import DiagnosticSource
 from backstay.export.diagnostic.payloads import Resolver
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
 from backstay.stores.open import open_store
-from backstay.stores.trace.files import trace_folder, trace_path
-from backstay.stores.trace.trace import TraceSlice
+from backstay.stores.trace import TraceSlice, trace_folder, trace_path
 from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import NoSession

@@ -11,7 +11,7 @@ from backstay.providers.scripted import ScriptedModel
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.session.session import Session
-from backstay.stores.trace.trace import NoTrace
+from backstay.stores.trace import NoTrace
 from backstay.testing.checked_model import CheckedModel
 from backstay.testing.event_loop import run_virtually
 from backstay.tools.define import tool

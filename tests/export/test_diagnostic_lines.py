@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.logic.secrets.redact import REDACTED, Redactor
-from backstay.stores.trace.requests import RequestPacker, RequestReader
-from backstay.stores.trace.scrub import LONGEST_LINE
-from backstay.stores.trace.trace import FileTrace, MemoryTrace, TraceLine, read_trace
+from backstay.stores.trace import FileTrace, MemoryTrace, TraceLine, read_trace
+from backstay.stores.trace_lines import LONGEST_LINE, RequestPacker, RequestReader
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 
 TOKEN = "sk-" + "ant-api03-" + "a1B2c3D4e5" * 4

@@ -11,8 +11,7 @@ from backstay.logic.decide.step import stamp
 from backstay.logic.state.session_state import state_of
 from backstay.logic.stored_content import digest, to_stored_text
 from backstay.ports import EventStore, FoldSnapshot
-from backstay.stores.trace.files import trace_folder
-from backstay.stores.trace.trace import FileTrace
+from backstay.stores.trace import FileTrace, trace_folder
 from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.event import Draft, Event

@@ -9,7 +9,7 @@ from backstay import TurnFailed, open_session
 from backstay.catalog.load import with_log
 from backstay.export.diagnostic.export import load_source, write_diagnostic
 from backstay.stores.open import open_store
-from backstay.stores.trace.files import trace_folder, trace_path
+from backstay.stores.trace import trace_folder, trace_path
 from backstay.system.machine import SystemClock
 from tests.contracts.kit import scripted
 

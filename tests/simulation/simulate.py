@@ -28,7 +28,7 @@ from backstay.ports import EventStore, SessionQuery
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.session.session import Session
-from backstay.stores.trace.trace import NoTrace
+from backstay.stores.trace import NoTrace
 from backstay.testing.checked_model import CheckedModel
 from backstay.testing.crash.invariants import find_lost, wrong_with
 from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalTool

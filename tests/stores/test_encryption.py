@@ -22,7 +22,7 @@ from backstay.stores.open import default_store_url
 from backstay.stores.sqlite.connection import DbError, connect_stdlib
 from backstay.stores.sqlite.files import BLOB_IN_TABLE
 from backstay.stores.sqlite.store import SqliteStore
-from backstay.stores.trace.files import trace_folder
+from backstay.stores.trace import trace_folder
 from backstay.system.installation import hint_extra
 from backstay.system.machine import SystemClock
 from backstay.testing.builders import recorded

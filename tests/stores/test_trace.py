@@ -14,8 +14,18 @@ import anyio
 import pytest
 
 from backstay.ports import Trace
-from backstay.stores.trace.files import delete_trace, trace_path
-from backstay.stores.trace.trace import CUT, LOST, FileTrace, MemoryTrace, NoTrace, TraceLine, TraceSlice, read_trace
+from backstay.stores.trace import (
+    CUT,
+    LOST,
+    FileTrace,
+    MemoryTrace,
+    NoTrace,
+    TraceLine,
+    TraceSlice,
+    delete_trace,
+    read_trace,
+    trace_path,
+)
 from backstay.vocab.deltas import TextDelta, ToolOutputDelta
 from backstay.vocab.errors import BadId, StoreUnavailable
 

@@ -18,7 +18,7 @@ from backstay.providers.scripted import ScriptedModel
 from backstay.session.assemble import open_session
 from backstay.stores.owners import this_process
 from backstay.stores.sqlite.store import SqliteStore
-from backstay.stores.trace.trace import NoTrace
+from backstay.stores.trace import NoTrace
 from backstay.system.machine import SystemClock
 from backstay.testing.builders import recorded
 from backstay.vocab.errors import BackstayError

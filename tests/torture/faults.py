@@ -22,7 +22,7 @@ from backstay.session.assemble import open_session
 from backstay.session.session import Session
 from backstay.stores.owners import is_dead
 from backstay.stores.sqlite.store import SqliteStore
-from backstay.stores.trace.trace import NoTrace
+from backstay.stores.trace import NoTrace
 from backstay.system.machine import SystemClock
 from backstay.vocab.errors import BackstayError, SessionBusy
 from backstay.vocab.event import Recorded

@@ -20,7 +20,7 @@ from backstay.providers.scripted import ScriptedModel
 from backstay.session.assemble import open_session
 from backstay.session.session import Session
 from backstay.stores.open import open_store
-from backstay.stores.trace.trace import FileTrace
+from backstay.stores.trace import FileTrace
 from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import StoreWaiting
 from backstay.vocab.errors import BackstayError, SessionBusy, StoreError, StoreReadOnly

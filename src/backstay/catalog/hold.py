@@ -11,7 +11,7 @@ from backstay.logic.state.progress import Progress, fold_all
 from backstay.logic.state.session_state import State, state_of
 from backstay.ports import EventStore
 from backstay.stores.owners import this_process
-from backstay.stores.trace.files import delete_trace, trace_folder
+from backstay.stores.trace import delete_trace, trace_folder
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, StoreError, UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Lease, SessionMeta, Trouble

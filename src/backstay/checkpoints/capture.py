@@ -22,7 +22,7 @@ from backstay.checkpoints.walk_tree import TreeRefused, TreeWalk, WalkLimits, li
 from backstay.config.locations import config_dir
 from backstay.logic.stored_content import digest, replace_surrogates
 from backstay.runtime.services import Services
-from backstay.stores.trace.files import trace_folder
+from backstay.stores.trace import trace_folder
 from backstay.system.folders import data_dir
 from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing, LogDamaged

@@ -15,8 +15,7 @@ import msgspec
 
 from backstay.logic.text import shorten_to_line
 from backstay.ports import EventStore
-from backstay.stores.trace.files import trace_folder, trace_path
-from backstay.stores.trace.trace import TraceLine
+from backstay.stores.trace import TraceLine, trace_folder, trace_path
 from backstay.system.files import open_regular
 from backstay.vocab.deltas import DELTAS, Delta, Notice
 from backstay.vocab.event import Event, Recorded

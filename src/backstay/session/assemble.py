@@ -16,6 +16,7 @@ from msgspec.structs import replace as replace_fields
 
 from backstay.catalog import load, sessions
 from backstay.checkpoints.capture import FileCapture
+from backstay.config.model_finder import Finder
 from backstay.config.settings import Settings
 from backstay.config.trust.own_runs import own_runs
 from backstay.config.trust.trust_store import EVERYWHERE, GrantStore
@@ -29,8 +30,9 @@ from backstay.logic.state.prompt_variables import fill_variables, secret_values
 from backstay.logic.stored_content import digest, replace_surrogates
 from backstay.permissions import rule_about
 from backstay.permissions.call_site import CallSite
-from backstay.ports import EventStore, Model, Tool, Trace
+from backstay.ports import Closable, EventStore, Model, Tool, Trace
 from backstay.providers.local.pins import profile_of
+from backstay.providers.recorded import PREFIX, RecordedModel, parse_recorded
 from backstay.runtime.ask_approval import THIS_SESSION
 from backstay.runtime.bus import Bus, DeltaStream
 from backstay.runtime.inbox import Inbox
@@ -40,7 +42,6 @@ from backstay.runtime.services import DispatchHooks, InForce, ResolveModel, Serv
 from backstay.session.apply_settings import apply_settings
 from backstay.session.extensions import ExtensionHost
 from backstay.session.limits import make_policy, model_facts, with_model_profile
-from backstay.session.model_pool import Models
 from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, ResolvedOptions, takes_options
 from backstay.session.performers import PERFORMERS
@@ -59,8 +60,7 @@ from backstay.session.subagents import agent_runner, open_child
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.session.workspace import StartSandbox, call_site_of, check_sandbox, path_resolver
 from backstay.stores.open import use_store
-from backstay.stores.trace.files import trace_folder
-from backstay.stores.trace.trace import FileTrace, NoTrace
+from backstay.stores.trace import FileTrace, NoTrace, trace_folder
 from backstay.system.folders import data_dir
 from backstay.tools.output import BoundedTool
 from backstay.tools.toolset import Toolset
@@ -107,7 +107,7 @@ class _SessionContext:
             store = await stack.enter_async_context(use_store(given.store, clock=given.clock))
             options = await apply_settings(given, store)
             trace = await _open_trace(options, store, stack)
-            models = Models(options, store)
+            models = _Models(options, store)
             stack.push_async_callback(_run_shielded, models.aclose)
             find = models.find
             prepared = await prepare(options, store, find)
@@ -188,6 +188,40 @@ async def _open_trace(options: ResolvedOptions, store: EventStore, stack: AsyncE
     trace: Trace = NoTrace() if folder is None else FileTrace(folder, redactor=known)
     stack.push_async_callback(_run_shielded, trace.close)
     return trace
+
+
+class _Models:
+    """Finds models by the names that the log has. Those that were given are used as they are, and not closed."""
+
+    def __init__(self, options: Options, store: EventStore) -> None:
+        given = (options.model, *options.fallback_models)
+        self._given = {model.name: model for model in given if model is not None and not isinstance(model, str)}
+        self._made: dict[str, Model] = {}
+        self._make = options.find or Finder(None, options.clock).find
+        self._store = store
+
+    async def find(self, name: str) -> Model:
+        """Return the model called `name`. Raise `UserError` when there is none."""
+        if name in self._given:
+            return self._given[name]
+        if name not in self._made:
+            recorded = name.startswith(PREFIX)
+            self._made[name] = await (
+                self._find_recorded(name) if recorded else anyio.to_thread.run_sync(self._make, name)
+            )
+        return self._made[name]
+
+    async def aclose(self) -> None:
+        """Close what was made here."""
+        for model in self._made.values():
+            if isinstance(model, Closable):
+                await model.aclose()
+
+    async def _find_recorded(self, name: str) -> Model:
+        """Return the replies of a session of the same store, by its id or its name."""
+        wanted, start = parse_recorded(name)
+        session = (await sessions.find(self._store, wanted)).id
+        return RecordedModel((await self._store.read(session)).records, self._store.blob, start, name=name)
 
 
 class _Opening(Struct, frozen=True):

@@ -15,7 +15,7 @@ from backstay.session.options import Options
 from backstay.session.session import Session
 from backstay.stores.memory import MemoryStore
 from backstay.stores.sqlite.store import SqliteStore
-from backstay.stores.trace.trace import NoTrace
+from backstay.stores.trace import NoTrace
 from backstay.system.machine import SystemClock
 from backstay.testing.checked_model import CheckedModel
 from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalStore, MortalTool

@@ -1,1 +1,0 @@
-"""What was asked of models and answered, beside the log."""
