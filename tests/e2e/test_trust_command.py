@@ -105,8 +105,35 @@ def test_a_folder_with_nothing_to_trust_says_so(door: Door, monkeypatch: pytest.
     monkeypatch.setenv("HOME", str(door.folder / "home"))
     ran = door.run("trust")
 
-    assert (ran.code, ran.out.splitlines()[-1]) == (0, "There is nothing to trust here.")
+    assert (ran.code, ran.out.splitlines()[-1].partition(". ")[0]) == (0, "There is nothing to trust here")
     assert door.run("trust", "show", "--json").json["claims"] == []
+
+
+def test_programs_that_may_load_files_of_a_workspace_are_free_once_a_person_trusts_it(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(door.folder / "home"))
+    write(door.work / "conftest.py", "raise SystemExit('the code of a clone')")
+
+    def check(command: str, *flags: str) -> str:
+        return str(door.run("permissions", "check", "Bash", json.dumps({"command": command}), *flags).json["decision"])
+
+    versions = ("pytest --version", "/usr/bin/python3 --version")
+    assert [check(each) for each in (*versions, "ls")] == ["ask", "ask", "allow"]
+    said = door.run(
+        "-p",
+        "Look.",
+        "--model",
+        door.script({"calls": [{"name": "Bash", "args": {"command": versions[0]}}]}, {"text": "Done."}),
+        "--output-format",
+        "json",
+    )
+    assert [each["tool_input"]["command"] for each in said.json["permission_denials"]] == [versions[0]]
+
+    assert door.run("trust", "--yes").out.splitlines()[-1] == "This workspace is trusted."
+    assert [check(each) for each in versions] == ["allow", "allow"]
+    assert [check(each, "--mode", "acceptEdits") for each in versions] == ["ask", "allow"]
+    assert (door.run("trust", "revoke").code, check(versions[0])) == (0, "ask")
 
 
 def test_what_a_workspace_says_cannot_play_with_the_terminal_or_hide_its_end(door: Door, repository: Path) -> None:

@@ -491,6 +491,9 @@ def test_programs_that_load_modules_of_the_workspace_are_asked_about_where_edits
     led = find_module_loaders({"PATH": path}, site)
     assert {"pip", "shasum"} <= led
     assert not {"egrep", "git", "ls"} & led
+    for command in ("pytest --version", "/usr/bin/jest --version", "timeout 5 tox --version"):
+        assert (world.decide(command), world.decide(command, mode="acceptEdits")) == ("allow", "ask"), command
+        assert world.decide(command, trust_given=False) == "ask", command
     for command in ("pip list", "pytest --version"):
         assert world.decide(command, mode="acceptEdits", own_programs=trusting_programs()) == "ask", command
     assert world.decide("ls -l && cat src/a.py", mode="acceptEdits", own_programs=trusting_programs()) == "allow"

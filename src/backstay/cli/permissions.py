@@ -22,7 +22,7 @@ from backstay.permissions.tool_kinds import guess_tool
 from backstay.sandbox import resolve_paths
 from backstay.sandbox.program_folders import program_folders
 from backstay.session.apply_settings import read_settings_files
-from backstay.session.options import Options
+from backstay.session.options import Options, ResolvedOptions
 from backstay.system.folders import data_dir, project_root
 from backstay.system.machine import SYSTEM
 from backstay.testing.permission_cases import answer_of, check_lines, score_lines
@@ -165,7 +165,7 @@ def lint(cwd: Path, files: tuple[str, ...], as_json: bool) -> int:
 # --- check -----------------------------------------------------------------------------------------------------------------------
 
 
-def _read_settings(cwd: Path, *, bare: bool) -> Options:
+def _read_settings(cwd: Path, *, bare: bool) -> ResolvedOptions:
     """Return the options that the settings give sessions in a folder. Raise `UserError` when a file cannot be read."""
     found = read_settings_files(Options(cwd=os.path.realpath(cwd), bare=bare), None)
     layered = found.resolved.layered
@@ -178,7 +178,7 @@ def _judge(
     tool: str,
     json_args: str,
     given: Mapping[str, tuple[str, ...]],
-    settings: Options,
+    settings: ResolvedOptions,
     *,
     mode: Mode | None,
     scope: FsScope,
@@ -205,6 +205,7 @@ def _judge(
         roots=tuple(os.path.realpath(each) for each in (folder, *settings.folders)),
         os=SYSTEM,
         trusted=trusted and bool(settings.trust),
+        trust_given=settings.resolved.is_trust_given,
         running=program_folders((folder,), os.environ.get("PATH", ""), folder),
     )
     paths, globs = paths_to_resolve(call, site, rules)

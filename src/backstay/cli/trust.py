@@ -49,7 +49,7 @@ def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
     found = read_layers(cwd)
     if not as_json:
         _describe(found)
-    if found.trust.trusted:
+    if found.trust.given or (found.trust.trusted and not yes and not sys.stdin.isatty()):
         return _print_state(found.trust, as_json=as_json)
 
     require_person("trust a workspace")
@@ -145,7 +145,9 @@ def _print_state(trust: WorkspaceTrust, *, as_json: bool) -> int:
         output.print_json(trust_object(trust))
         return 0
     words = {
-        "trusted": "This workspace is trusted." if trust.survey.claims else "There is nothing to trust here.",
+        "trusted": "This workspace is trusted."
+        if trust.given
+        else "There is nothing to trust here. Programs that may load files of it are asked about until you say: backstay trust",
         "untrusted": "This workspace is not trusted: none of that counts. What it denies holds. To trust it: backstay trust",
         "changed": "This workspace was trusted before it changed: none of that counts now. To trust it again: backstay trust",
     }

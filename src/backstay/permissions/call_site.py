@@ -23,7 +23,9 @@ class CallSite(msgspec.Struct, frozen=True, kw_only=True):
     os: Literal["linux", "darwin", "windows"] = "linux"
     shell: str = "bash"
     trusted: bool = True
-    """Whether the person trusts what the workspace brings along."""
+    """Whether the person trusts what the workspace brings along, or nothing in it asks for trust."""
+    trust_given: bool = True
+    """Whether the person said so: without a word, no program is free that may load what the workspace brings along."""
     links: Mapping[str, str] = {}
     """Absolute paths, as written (not normalised), and where each leads with every link followed. One that is missing leads to itself."""
     globs: Mapping[str, tuple[str, ...]] = {}

@@ -13,6 +13,7 @@ from backstay.permissions.context import JudgeContext
 from backstay.permissions.judge_files import FileAccess, judge_access
 from backstay.permissions.paths import absolute, plain
 from backstay.permissions.suggested_rules import command_offers
+from backstay.permissions.unasked import loading_programs
 from backstay.permissions.verdict import ONLY_READS, Finding, Hold
 from backstay.vocab.rules import Rule
 
@@ -210,8 +211,8 @@ def _lets_edit(context: JudgeContext) -> bool:
 
 def _own_program(context: JudgeContext, command: Command) -> str:
     """Return the name of a program that may load files of the workspace, if the command runs one; else an empty text."""
-    names = (layer.words[0] or "" for layer in command.layers if layer.words)
-    return next((name for name in names if name in context.call_site.own_programs), "")
+    names = ((layer.words[0] or "").rpartition("/")[2] for layer in command.layers if layer.words)
+    return next((name for name in names if name in loading_programs() | context.call_site.own_programs), "")
 
 
 def _ask_unproved(command: Command | None, what: str, outside: str) -> Finding:

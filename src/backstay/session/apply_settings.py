@@ -89,6 +89,7 @@ def merge_layers(options: Options, layers: Layered, recorded: Mode | None = None
         bypass_forbidden=layers.bypass_forbidden,
         hooks=read_configured_hooks(layers).specs,
         inventory=layers.trust.vouched,
+        is_trust_given=layers.trust.given,
         held_hooks=layers.trust.held_hooks,
         environment=layers.env,
     )

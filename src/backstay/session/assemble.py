@@ -291,13 +291,11 @@ async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
         running=running,
         environment=options.resolved.environment,
     )
+    call_site = replace_fields(call_site, trust_given=options.resolved.is_trust_given)
     outputs = StoredOutputs(opening.store, inbox, prepared.state)
     project = await find_project(options, prepared, facts, call_site, outputs, stack)
     options = with_project(options, project)
-    asked_for = options.resolved.inventory is None or bool(options.resolved.inventory.claims)
-    toolbox = Toolbox(
-        call_site, options.rules, outputs, options.resolved.environment, options.resolved.keys, asked_for=asked_for
-    )
+    toolbox = Toolbox(call_site, options.rules, outputs, options.resolved.environment, options.resolved.keys)
     stack.push_async_callback(_run_shielded, toolbox.aclose)
     toolset = _toolset(options, prepared.model, toolbox, project)
     mask = Mask(options.resolved.keys.values(os.environ), secret_values(os.environ))

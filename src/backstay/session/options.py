@@ -138,6 +138,8 @@ class ResolvedSettings(Struct, frozen=True, kw_only=True):
     hooks: Sequence[HookSpec] = ()
     inventory: "WorkspaceInventory | None" = None
     """What the workspace brings along, as it was when trust was judged."""
+    is_trust_given: bool = True
+    """Whether a person trusts the workspace, or nobody looks at what it brings along."""
     held_hooks: Mapping[str, str] = field(default_factory=dict)
     """The hooks of the workspace that run what cannot be followed, and why: they wait for trust for this run."""
     environment: Mapping[str, str] = field(default_factory=dict)

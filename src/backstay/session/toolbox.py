@@ -68,14 +68,12 @@ class Toolbox:
         outputs: StoredOutputs,
         environment: Mapping[str, str] | None = None,
         keys: Keys = BUILT_IN,
-        *,
-        asked_for: bool = True,
     ) -> None:
-        """Bind the tools. `asked_for`: whether a person was asked to trust the workspace, if it is trusted."""
+        """Bind the tools."""
         self.call_site = call_site
         self.rules = rules
         self.outputs = outputs
-        careful = {} if asked_for else careful_git()
+        careful = {} if call_site.trust_given else careful_git()
         guard = careful if call_site.trusted else git_environment(call_site.cwd)
         added = environment or {}
         clean = harden_environment({**os.environ, **added}, call_site.roots, call_site.cwd)

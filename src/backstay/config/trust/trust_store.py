@@ -51,6 +51,11 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
         return self.state == "trusted"
 
     @property
+    def given(self) -> bool:
+        """True when a person said that it is trusted; otherwise there is only nothing in it that asks for trust."""
+        return self.trusted and bool(self.since or self.for_run)
+
+    @property
     def vouched(self) -> WorkspaceInventory:
         """The inventory that the person's word was about: what runs is compared with this."""
         return self.before or self.survey
@@ -83,12 +88,16 @@ class TrustStore:
         """Return how far the workspace of `survey` is trusted. Raise `UserError` when the book cannot be believed."""
         if survey.problem:
             return WorkspaceTrust(state="untrusted", survey=survey)
-        if not survey.claims:
-            return WorkspaceTrust(state="trusted", survey=survey)
-        entry = self._book.read().workspaces.get(writable_name(survey.root))
+        nothing = WorkspaceTrust(state="untrusted" if survey.claims else "trusted", survey=survey)
+        try:
+            entry = self._book.read().workspaces.get(writable_name(survey.root))
+        except UserError:
+            if survey.claims:
+                raise
+            return nothing
         if entry is None:
-            return WorkspaceTrust(state="untrusted", survey=survey)
-        changed = changes(entry.seen, survey.seen, bare=bare)
+            return nothing
+        changed = changes(entry.seen, survey.seen, bare=bare) if survey.claims else ()
         state: TrustState = "changed" if changed else "trusted"
         return WorkspaceTrust(state=state, survey=survey, changed=changed, since=entry.at)
 

@@ -19,7 +19,11 @@ def read_command(text: str, call_site: CallSite) -> Script:
     `outside` says why, and what is seen in it may deny and explain, never allow by itself. It never raises.
     """
     place = Place(
-        cwd=call_site.cwd, home=call_site.home, shell=call_site.shell, os=call_site.os, trusted=call_site.trusted
+        cwd=call_site.cwd,
+        home=call_site.home,
+        shell=call_site.shell,
+        os=call_site.os,
+        trusted=call_site.trusted and call_site.trust_given,
     )
     try:
         check_encoding(text)

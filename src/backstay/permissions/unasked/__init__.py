@@ -10,7 +10,7 @@ from backstay.permissions.unasked.grammar import Outside, Redirect, Word
 from backstay.permissions.unasked.programs import Touch
 from backstay.permissions.unasked.proof import Place, Proof, Step, prove
 from backstay.permissions.unasked.scripts import is_awk_program, is_sed_script
-from backstay.permissions.unasked.table import free_programs, operand_kinds, trusting_programs
+from backstay.permissions.unasked.table import free_programs, loading_programs, operand_kinds, trusting_programs
 
 __all__ = [
     "Outside",
@@ -23,6 +23,7 @@ __all__ = [
     "free_programs",
     "is_awk_program",
     "is_sed_script",
+    "loading_programs",
     "operand_kinds",
     "prove",
     "trusting_programs",

@@ -158,7 +158,7 @@ def effect_of(words: Sequence[Word], around: Around) -> Effect:
 
 def _by_row(words: Sequence[Word], row: Row, around: Around) -> Effect:
     if row.trusted and not around.trusted:
-        raise Unlisted("it may run what the workspace brings along, and the workspace is not trusted")
+        raise Unlisted("it may run what the workspace brings along, and nobody said that the workspace is trusted")
     if row.os and row.os != around.os:
         raise Unlisted(f"its flags are known on {row.os} only")
     if row.grammar:

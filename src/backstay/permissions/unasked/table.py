@@ -62,7 +62,9 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     edits: bool = False
     """Whether it changes the files that it names, and nothing else."""
     trusted: bool = False
-    """Whether it is free only in a workspace that is trusted."""
+    """Whether it is free only in a workspace that a person trusts: it may load files of it."""
+    loads: bool = False
+    """Whether it loads the code of the project, which no list of files holds."""
     os: str = ""
     """The system that it is for, if not all."""
 
@@ -115,6 +117,12 @@ def operand_kinds(name: str) -> tuple[str, ...]:
 def free_programs() -> frozenset[str]:
     """Return the names of all programs that may run unasked."""
     return frozenset(programs())
+
+
+@cache
+def loading_programs() -> frozenset[str]:
+    """Return the programs that load the code of the project, even when they are asked for their version."""
+    return frozenset(name for name, program in programs().items() if any(row.loads for row in program.rows))
 
 
 @cache
