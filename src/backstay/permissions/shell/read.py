@@ -23,7 +23,8 @@ def read_command(text: str, call_site: CallSite) -> Script:
         home=call_site.home,
         shell=call_site.shell,
         os=call_site.os,
-        trusted=call_site.trusted and call_site.trust_given,
+        trusted=call_site.trusted,
+        trust_given=call_site.trusted and call_site.trust_given,
     )
     try:
         check_encoding(text)

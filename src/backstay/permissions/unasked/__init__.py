@@ -7,8 +7,8 @@ The package imports nothing else of this program, so that it can be read, tested
 """
 
 from backstay.permissions.unasked.grammar import Outside, Redirect, Word
-from backstay.permissions.unasked.programs import Touch
-from backstay.permissions.unasked.proof import Place, Proof, Step, prove
+from backstay.permissions.unasked.programs import Place, Touch
+from backstay.permissions.unasked.proof import Proof, Step, prove
 from backstay.permissions.unasked.scripts import is_awk_program, is_sed_script
 from backstay.permissions.unasked.table import free_programs, loading_programs, operand_kinds, trusting_programs
 

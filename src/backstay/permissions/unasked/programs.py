@@ -117,23 +117,33 @@ class Effect(msgspec.Struct, frozen=True):
     """How many words stand before the command that it runs unchanged."""
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a command would run."""
+
+    cwd: str
+    home: str
+    shell: str = "bash"
+    os: str = "linux"
+    trusted: bool = True
+    """Whether nothing in the workspace waits for trust."""
+    trust_given: bool = True
+    """Whether a person said that it is trusted."""
+
+
 class Around(msgspec.Struct, frozen=True):
     """Where a command runs."""
 
     folders: tuple[str, ...]
     """The folders that it may be in."""
-    base: str
-    """The folder that the text starts in."""
-    home: str
-    trusted: bool
-    os: str
+    place: Place
+    """Where the text starts."""
     feeder: tuple[Touch, ...] | None = None
     """What the command before it in the pipe prints, when that is names of files."""
 
     def touch(self, kind: Kind, word: Word, *, deep: bool = False) -> list[Touch]:
         """Name the file of a word, once for each folder."""
         value = word.value or ""
-        if not value or (self.os == "windows" and _WINDOWS.search(value)):
+        if not value or (self.place.os == "windows" and _WINDOWS.search(value)):
             raise Unlisted("an empty word, or one with a drive or a backslash, is no plain file")
         paths = [value] if value.startswith("/") else [f"{folder}/{value}" for folder in self.folders]
         return [Touch(kind, re.sub(r"/\.?(?=/)", "", path), word.text, word.glob, deep=deep) for path in paths]
@@ -157,9 +167,9 @@ def effect_of(words: Sequence[Word], around: Around) -> Effect:
 
 
 def _by_row(words: Sequence[Word], row: Row, around: Around) -> Effect:
-    if row.trusted and not around.trusted:
+    if row.trusted and not around.place.trust_given:
         raise Unlisted("it may run what the workspace brings along, and nobody said that the workspace is trusted")
-    if row.os and row.os != around.os:
+    if row.os and row.os != around.place.os:
         raise Unlisted(f"its flags are known on {row.os} only")
     if row.grammar:
         return _GRAMMARS[row.grammar](words, row, around)
@@ -235,11 +245,11 @@ def _runner(words: Sequence[Word], pattern: str) -> Effect:
 
 
 def _cd(words: Sequence[Word], _row: Row, around: Around) -> Effect:
-    target = words[0] if words else Word("~", around.home)
+    target = words[0] if words else Word("~", around.place.home)
     if len(words) > 1 or target.glob or (target.value or "-")[0] == "-":
         raise Unlisted("where it goes is not known")
     parts = (target.value or "").split("/")
-    if ".." in parts and (around.folders != (around.base,) or set(parts[: parts.index("..")]) - {".", ""}):
+    if ".." in parts and (around.folders != (around.place.cwd,) or set(parts[: parts.index("..")]) - {".", ""}):
         raise Unlisted("where .. behind a folder leads is up to the links there")
     touches = tuple(around.touch("list", target))
     return Effect(touches, moves_to=tuple(posixpath.normpath(touch.path) for touch in touches))
@@ -308,7 +318,7 @@ def _xargs(words: Sequence[Word], _row: Row, around: Around) -> Effect:
     program = programs().get(given.operands[0].value or "")
     if program is None or not program.rows or not program.rows[0].fed or around.feeder is None:
         raise Unlisted("which files it is given is not known")
-    if given.has("-0") == any(touch.split for touch in around.feeder) or not (given.has("-0") or around.trusted):
+    if given.has("-0") == any(touch.split for touch in around.feeder) or not (given.has("-0") or around.place.trusted):
         raise Unlisted("a name with blanks would be taken for several files")
     row, inner = program.rows[0], _read_arguments(given.operands[1:], program.rows[0])
     if inner.has(row.deep) or (row.operands.startswith("text") and not inner.operands and not inner.has(row.given)):
@@ -343,7 +353,7 @@ def _sed(words: Sequence[Word], _row: Row, around: Around) -> Effect:
         value = word.value or ""
         if value in ("-e", "--expression") and rest:
             scripts.append(rest.pop())
-        elif around.os == "linux" and re.fullmatch(r"-i(?:\.[a-z]+)?", value):
+        elif around.place.os == "linux" and re.fullmatch(r"-i(?:\.[a-z]+)?", value):
             ending = value[2:]
         elif value[:1] != "-" or value == "-":
             files.append(word)
@@ -400,7 +410,9 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     before = take_apart(words, row.options, stop=True)
     name = (before.operands[0].value or "") if before.operands else ""
     sub = programs()["git"].sub.get(name)
-    here = all(word.value in (".", around.base) for word in before.values("-C")) and around.folders == (around.base,)
+    here = all(word.value in (".", around.place.cwd) for word in before.values("-C")) and around.folders == (
+        around.place.cwd,
+    )
     if sub is None or not here:
         raise Unlisted(f"git {name} may change something, or another repository is meant")
     given = _read_arguments(before.operands[1:], sub)

@@ -9,7 +9,7 @@ import msgspec
 
 from backstay.permissions.unasked.grammar import Outside, Piece, Reader, Redirect, Simple, Word, check_characters
 from backstay.permissions.unasked.options import Unlisted
-from backstay.permissions.unasked.programs import Around, Effect, Touch, effect_of, files_printed_by
+from backstay.permissions.unasked.programs import Around, Effect, Place, Touch, effect_of, files_printed_by
 from backstay.permissions.unasked.table import programs, word_list
 
 MOST_COMMANDS: Final = 60
@@ -22,16 +22,6 @@ _ANY_SHELL: Final = re.compile(r"(?:[A-Za-z0-9_./@%,:+-]+(?:[ ]+|$)|&&[ ]+|\|\|?
 _PARTED: Final = re.compile(r"[\s'\"\\]")
 _PLAIN_VALUE: Final = re.compile(r"(?![/:])(?!.*\.\.)[A-Za-z0-9_.,:=@/+-]*")
 """A value that leads nowhere: neither from the root nor to a folder above."""
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a command would run."""
-
-    cwd: str
-    home: str
-    shell: str = "bash"
-    os: str = "linux"
-    trusted: bool = True
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +107,7 @@ class _Prover:
         for at, command in enumerate(commands):
             if self.parts or any(redirect.kind in ("read", "text") for redirect in command.redirects):
                 feeder = None
-            around = Around(folders, self.place.cwd, self.place.home, self.place.trusted, self.place.os, feeder)
+            around = Around(folders, self.place, feeder)
             moved = self.simple(command, around, fed=at > 0) or moved
             mixed = any(redirect.kind == "copy" for redirect in command.redirects)  # complaints among the names
             known = command.words and self.steps[-1].does == "reads" and not mixed
