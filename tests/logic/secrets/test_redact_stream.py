@@ -65,6 +65,24 @@ def test_b7_a_text_in_small_pieces_is_redacted_as_the_whole(text: str, secret: s
 
 
 @pytest.mark.contract("RV-B15")
+@pytest.mark.parametrize("size", [1, 3, 20])
+@pytest.mark.parametrize("between", ["\0", "\ufffd", "\0\0\0"])
+def test_a_secret_in_utf_16_is_found_whole_and_in_pieces(between: str, size: int) -> None:
+    known, hub = "oaKEYvalue1234567890abcd", VENDORS["github classic"]
+    redactor, text = Redactor([known]), f"A={known}\nkey {hub} \nDB_PASSWORD=hunter2x\nplain words\n"
+    for wide in ("".join(f"{letter}{between}" for letter in text), "".join(f"{between}{letter}" for letter in text)):
+        whole = redactor.text(wide)
+
+        told = streamed(*(wide[at : at + size] for at in range(0, len(wide), size)), redactor=redactor)
+
+        assert whole.count(REDACTED) == 3
+        assert "".join(told) == whole
+        assert redactor.mask_known(wide).count(REDACTED) == 1
+        assert all(each not in whole.replace(between, "") for each in (known, hub, "hunter2x"))
+        assert "plain words" in whole.replace(between, "")
+
+
+@pytest.mark.contract("RV-B15")
 @pytest.mark.parametrize("seed", range(60))
 def test_b7_many_secrets_in_one_text_cut_anywhere_are_redacted_as_in_the_whole(seed: int) -> None:
     chance = random.Random(seed)

@@ -18,7 +18,15 @@ from itertools import accumulate
 from typing import Final
 
 from backstay.logic.secrets.known_values import PLAIN_LEAST, KnownValues, find_told_words, forms, is_telling
-from backstay.logic.secrets.redact import Redactor, merge_overlapping, replace, replace_part, spell_value
+from backstay.logic.secrets.redact import (
+    Redactor,
+    find_through,
+    merge_overlapping,
+    replace,
+    replace_part,
+    spell_value,
+    strip_between,
+)
 from backstay.logic.secrets.shapes import SecretMatch, looks_random
 
 DIGITS: Final = 12
@@ -48,7 +56,7 @@ class Eraser:
         found = self.find(text)
         for one in found:
             if one.why != _HALF:
-                for form in forms(text[one.start : one.end]):
+                for form in forms(strip_between(text[one.start : one.end])):
                     if form not in self._values and is_telling(form):
                         self._add(form, one.why, parts=len(form) >= PLAIN_LEAST or looks_random(form))
         return found
@@ -59,7 +67,7 @@ class Eraser:
 
     def find(self, text: str) -> list[SecretMatch]:
         """Return every secret in a text, in order; a mark is none."""
-        whole = merge_overlapping([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
+        whole = merge_overlapping([*self._redactor.find(text), *find_through(text, self._find_told)])
         parts = [SecretMatch(run.start, run.end, _HALF) for run in self._index.parts(text)]
         found = _name_parts(whole, merge_overlapping([*whole, *parts])) if parts else whole
         if not found or "[ERASED " not in text:
@@ -88,6 +96,10 @@ class Eraser:
         self._index.add(value, parts=parts)
         for form in spell_value(value):
             self._index.add(form, parts=False)
+
+    def _find_told(self, text: str) -> Iterator[SecretMatch]:
+        yield from find_told_words(text)
+        yield from self._exact(text)
 
     def _exact(self, text: str) -> Iterator[SecretMatch]:
         for start, end in self._index.whole(text):

@@ -60,10 +60,7 @@ class Redactor:
 
     def find(self, text: str) -> list[SecretMatch]:
         """Return every secret in `text`, in order, none overlapping another. The time is linear in the text."""
-        found = self._find(text)
-        if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
-            found += _find_below_colours(text, self._find)
-        return merge_overlapping(found)
+        return merge_overlapping(find_through(text, self._find))
 
     def _find(self, text: str) -> list[SecretMatch]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
@@ -81,7 +78,7 @@ class Redactor:
 
     def mask_known(self, text: str) -> str:
         """Return `text` with a mark in place of the values that are known to be secret, and of nothing else."""
-        return replace(text, merge_overlapping([*self._find_exact(text)])) if text else text
+        return replace(text, merge_overlapping(find_through(text, self._find_exact))) if text else text
 
     def text(self, text: str) -> str:
         """Return `text` with a mark in place of each secret."""
@@ -221,6 +218,12 @@ _OPAQUE: Final = frozenset(("signature", "thoughtSignature", "thought_signature"
 _PAIRS: Final = {"name": "value", "key": "value", "parametername": "parametervalue", "parameterkey": "parametervalue"}
 _COLOUR_BEGINS: Final = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[")
 _COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]")
+_NUL: Final = r"(?:[\0\ufffd]|\\u0000|\\ufffd)"
+"""One of the bytes that UTF-16 and UTF-32 put between Latin letters, or what a text shows instead of it."""
+_NUL_WRITTEN: Final = re.compile(r"\\u(?:0000|fffd)")
+_BETWEEN: Final = re.compile(
+    rf"{_COLOUR.pattern}|{_NUL}{{1,3}}+(?=[^\0\ufffd\\](?:{_NUL}|\Z)|\Z)|(?<=[\0\ufffd][^\0\ufffd])[\0\ufffd]{{1,3}}"
+)
 _KEY_WORD: Final = re.compile(
     r"pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk|\\u00[2-7]", re.IGNORECASE
 )
@@ -271,21 +274,43 @@ def _keep_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return content if len(content) == len(pairs) else {_Name(name): inner for name, inner in pairs}
 
 
-def _find_below_colours(text: str, find: Callable[[str], list[SecretMatch]]) -> list[SecretMatch]:
-    """Find secrets in a text without its colours, and return them at their places in the text."""
-    plain = _COLOUR.sub("", text)
-    found = find(plain) if len(plain) < len(text) else []
-    if not found:
-        return []
-    colours = [match.span() for match in _COLOUR.finditer(text)]
-    sizes = (end - start for start, end in colours)
-    starts = [start - before for (start, _), before in zip(colours, accumulate(sizes, initial=0), strict=False)]
+def find_through(text: str, find: Callable[[str], Iterable[SecretMatch]]) -> list[SecretMatch]:
+    """Find secrets in a text as it is, and without what stands between its letters; return them at their places in the text."""
+    found = [*find(text)]
+    if between := _find_between(text):
+        place = _places(between)
+        found += [SecretMatch(place(one.start), place(one.end - 1) + 1, one.why) for one in find(strip_between(text))]
+    return found
+
+
+def strip_between(text: str) -> str:
+    """Return a text without what stands between its letters: terminal colours, and the NULs of UTF-16 and UTF-32."""
+    between = _between_in(text)
+    return between.sub("", text) if between else text
+
+
+def _find_between(text: str) -> list[tuple[int, int]]:
+    between = _between_in(text)
+    return [match.span() for match in between.finditer(text)] if between else []
+
+
+def _between_in(text: str) -> re.Pattern[str] | None:
+    """Return the pattern of what stands between the letters of `text`; None where nothing does."""
+    if any(sign in text for sign in "\0\ufffd") or ("\\" in text and _NUL_WRITTEN.search(text)):
+        return _BETWEEN
+    return _COLOUR if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text) else None
+
+
+def _places(between: list[tuple[int, int]]) -> Callable[[int], int]:
+    """Return the function that gives the place in a text of a place in it without what stands `between`."""
+    sizes = (end - start for start, end in between)
+    starts = [start - before for (start, _), before in zip(between, accumulate(sizes, initial=0), strict=False)]
 
     def place(inside: int) -> int:
         after = bisect_right(starts, inside)
-        return inside if not after else colours[after - 1][1] + inside - starts[after - 1]
+        return inside if not after else between[after - 1][1] + inside - starts[after - 1]
 
-    return [SecretMatch(place(one.start), place(one.end - 1) + 1, one.why) for one in found]
+    return place
 
 
 def spell_value(value: str) -> Iterator[str]:
@@ -407,6 +432,17 @@ class StreamRedactor:
 
 def find_settled_end(text: str, found: list[SecretMatch], redactor: Redactor = PLAIN) -> int:
     """Return how much of `text`, in which `found` is, stays as it is when more text follows."""
+    cut = _find_open(text, redactor)
+    if between := _find_between(text):
+        cut = min(cut, _places(between)(_find_open(strip_between(text), redactor)))
+    for one in reversed(found):  # none may be cut, nor be parted from one that follows it directly
+        if one.start < cut <= one.end:
+            cut = one.start
+    return cut
+
+
+def _find_open(text: str, redactor: Redactor) -> int:
+    """Return where something may have begun that is a secret if more text follows; the length of `text` when nothing has."""
     line = max(text.rfind("\n"), 0)
     last = text[line:]
     word = line + max(last.rfind(blank) for blank in (" ", "\t", "\n")) + 1
@@ -414,11 +450,7 @@ def find_settled_end(text: str, found: list[SecretMatch], redactor: Redactor = P
     names_one = any(name in lowered for name in _NAMES) or _NAMED_ABOVE.search(text, max(0, line - CONTEXT), line)
     begun = may_begin(text[word:]) or may_begin(text[end_of_colours(text, word) :])
     cut = line if names_one else word if begun else len(text)
-    cut = min(cut, open_block(text), redactor.open_value(text), open_value(text))
-    for one in reversed(found):  # none may be cut, nor be parted from one that follows it directly
-        if one.start < cut <= one.end:
-            cut = one.start
-    return cut
+    return min(cut, open_block(text), redactor.open_value(text), open_value(text))
 
 
 def open_value(text: str) -> int:
