@@ -40,7 +40,7 @@ from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks, InForce, ResolveModel, Services, StoreGrants, keep_alive
 from backstay.session.apply_settings import apply_settings
-from backstay.session.extensions import ExtensionHost
+from backstay.session.extensions import ExtensionHost, StartedExtensions
 from backstay.session.limits import make_policy, model_facts, with_model_profile
 from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, ResolvedOptions, takes_options
@@ -64,8 +64,9 @@ from backstay.stores.trace import FileTrace, NoTrace, trace_folder
 from backstay.system.folders import data_dir
 from backstay.tools.output import BoundedTool
 from backstay.tools.toolset import Toolset
-from backstay.vocab.errors import UserError
-from backstay.vocab.event import Draft, Grant
+from backstay.vocab import events
+from backstay.vocab.errors import IllegalTransition, UserError
+from backstay.vocab.event import Draft, Grant, Recorded
 from backstay.vocab.specs import ModelFacts
 
 
@@ -114,9 +115,7 @@ class _SessionContext:
             stack.push_async_callback(_run_shielded, store.release, prepared.lease)
             facts = await model_facts(options, prepared.model, prepared.state, find)
             walled = "" if options.only_tools else await check_sandbox(options, prepared.scope)
-            host = ExtensionHost()
-            stack.push_async_callback(_run_shielded, host.stop)
-            await host.start(options, prepared)
+            host = await _start_extensions(options, prepared, stack)
             built = await _build(_Opening(options, store, trace, prepared, host, stack), find, facts)
             built.enable_reload(given, options)
             runner = built.runner
@@ -124,15 +123,16 @@ class _SessionContext:
             tasks.start_soon(keep_alive, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_run_shielded, runner.drive)  # a cancelled block still closes its session properly
             fork = _fork_function(store, prepared, options)
+            started = StartedExtensions() if host is None else host.started
             session = Session(
                 runner,
                 tasks,
-                report=host.complete_report(prepared.report),
+                report=started.complete_report(prepared.report),
                 fork=fork,
                 opened=prepared.announced,
                 variables=prepared.variables,
                 warnings=tuple(
-                    filter(None, (*prepared.warnings, walled, *host.warnings(resumed=prepared.report is not None)))
+                    filter(None, (*prepared.warnings, walled, *(() if prepared.report is not None else started.notes)))
                 ),
                 project=built.project,
                 plans=built.plans,
@@ -140,7 +140,7 @@ class _SessionContext:
             built.attach_session(session)
             session.on_close(built.toolbox.aclose)
             snapshots = load.Snapshots(runner.services, prepared.covered)
-            tasks.start_soon(host.follow_session, session, snapshots)
+            tasks.start_soon(_follow_session, session, snapshots, host)
             stack.push_async_callback(_run_shielded, _close_session, session, runner, tasks, snapshots)
             self._stack = stack.pop_all()
             return session
@@ -168,6 +168,38 @@ async def _run_shielded(work: Callable[..., Awaitable[object]], *args: object) -
     """Run `work` to its end even when the block was cancelled."""
     with anyio.CancelScope(shield=True):
         await work(*args)
+
+
+async def _start_extensions(
+    options: ResolvedOptions, prepared: Prepared, stack: AsyncExitStack
+) -> ExtensionHost | None:
+    """Start the extensions that were given, and look for those that left state; None when there are neither."""
+    slots = prepared.state.slots_for(options.on_crash)
+    if not options.extensions and not slots:
+        return None
+    host = ExtensionHost()
+    stack.push_async_callback(_run_shielded, host.stop)
+    await host.start(options, prepared, slots)
+    return host
+
+
+async def _follow_session(session: Session, snapshots: load.Snapshots, host: ExtensionHost | None) -> None:
+    """Keep a snapshot after each turn, and put the instructions together again after each compaction."""
+    if host is not None:
+        await host.join(session)
+    subscription = session.subscribe(only=Recorded)
+    try:
+        async for item in subscription:
+            if isinstance(item, Recorded) and isinstance(item.event, events.TurnCompleted):
+                await snapshots.rest()
+            elif (
+                isinstance(item, Recorded) and isinstance(item.event, events.Compacted) and session.project is not None
+            ):
+                await session.project.rebuild()
+    except IllegalTransition:  # it was closed between two looks
+        return
+    finally:
+        subscription.close()
 
 
 async def _close_session(session: Session, runner: Runner, tasks: TaskGroup, snapshots: load.Snapshots) -> None:
@@ -231,7 +263,7 @@ class _Opening(Struct, frozen=True):
     store: EventStore
     trace: Trace
     prepared: Prepared
-    host: ExtensionHost
+    host: ExtensionHost | None
     stack: AsyncExitStack
 
 
@@ -373,8 +405,8 @@ async def _services(
         warnings=warnings,
         open_child=functools.partial(open_child, options, opening.store, plans, open_with),
         tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
-        save_extension_state=functools.partial(host.extension_state, prepared.state) if host.active else None,
-        stop_extensions=functools.partial(host.dispose, deltas.tap) if host.active else None,
+        save_extension_state=functools.partial(host.extension_state, prepared.state) if host and host.active else None,
+        stop_extensions=functools.partial(host.dispose, deltas.tap) if host and host.active else None,
         idle_timeout_s=options.idle_timeout_s,
         tool_timeout_s=options.tool_timeout_s,
     )

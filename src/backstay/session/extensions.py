@@ -14,7 +14,6 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.catalog.load import Snapshots
 from backstay.logic.state.resume import ResumeReport
 from backstay.logic.state.session_state import State
 from backstay.plugins.ids import check_name, check_version
@@ -25,8 +24,8 @@ from backstay.session.options import Options
 from backstay.session.session import Session
 from backstay.system.folders import data_dir
 from backstay.vocab import events
-from backstay.vocab.errors import IllegalTransition, StoreFull, StoreUnavailable, UserError
-from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.errors import StoreFull, StoreUnavailable, UserError
+from backstay.vocab.event import Draft
 
 LIMIT_S: Final = 10.0
 """How long one extension may take to start, and to stop."""
@@ -93,6 +92,10 @@ class StartedExtensions(Struct, frozen=True, kw_only=True):
     """For the report of a resume: those whose state is in the log and that are missing, and those of `notes`."""
     faults: tuple[events.FaultCaught, ...] = ()
     """To be written down: what was raised."""
+
+    def complete_report(self, report: ResumeReport | None) -> ResumeReport | None:
+        """Return the report of a resume, with those that are missing or failed."""
+        return None if report is None else replace(report, absent=(*report.absent, *self.absent))
 
 
 class _ValidExtension(Struct, frozen=True):
@@ -327,14 +330,11 @@ class ExtensionHost:
 
     def __init__(self) -> None:
         self._extensions = Extensions()
-        self._started = StartedExtensions()
+        self.started = StartedExtensions()
+        """How their start went."""
 
-    async def start(self, options: Options, prepared: Prepared) -> None:
+    async def start(self, options: Options, prepared: Prepared, slots: Mapping[str, events.SlotWritten]) -> None:
         """Start what was given. Whatever is wrong with an extension, the session opens."""
-        state = prepared.state
-        slots = state.slots_for(options.on_crash)
-        if not options.extensions and not slots:
-            return
         context = ExtensionContext(
             session=prepared.session,
             cwd=prepared.state.meta.cwd,
@@ -342,7 +342,7 @@ class ExtensionHost:
             resumed=prepared.report is not None,
             data=str(data_dir() / "extensions"),
         )
-        self._started = await self._extensions.start(tuple(options.extensions), slots, context)
+        self.started = await self._extensions.start(tuple(options.extensions), slots, context)
 
     async def stop(self) -> tuple[str, ...]:
         """Let go of them; say what went wrong. Once is enough."""
@@ -362,33 +362,10 @@ class ExtensionHost:
         for problem in await self.stop():
             tap("extension_failed", {"problem": problem})
 
-    def complete_report(self, report: ResumeReport | None) -> ResumeReport | None:
-        """Return the report of a resume, with those that are missing or failed."""
-        return None if report is None else replace(report, absent=(*report.absent, *self._started.absent))
-
-    def warnings(self, *, resumed: bool) -> Sequence[str]:
-        """Return the warnings for the caller who opens a new session; a resume has them in its report."""
-        return () if resumed else self._started.notes
-
-    async def follow_session(self, session: Session, snapshots: Snapshots) -> None:
-        """Put a snapshot away after each turn, and the instructions together again after each compaction."""
-        await session.note(*(Draft(event=fault) for fault in self._started.faults))
+    async def join(self, session: Session) -> None:
+        """Write what went wrong at the start, and have the state of extensions written when the session is closed."""
+        await session.note(*(Draft(event=fault) for fault in self.started.faults))
         session.on_close(lambda: self._write_state(session))
-        subscription = session.subscribe(only=Recorded)
-        try:
-            async for item in subscription:
-                if isinstance(item, Recorded) and isinstance(item.event, events.TurnCompleted):
-                    await snapshots.rest()
-                elif (
-                    isinstance(item, Recorded)
-                    and isinstance(item.event, events.Compacted)
-                    and session.project is not None
-                ):
-                    await session.project.rebuild()
-        except IllegalTransition:  # it was closed between two looks
-            return
-        finally:
-            subscription.close()
 
     async def _write_state(self, session: Session) -> None:
         with suppress(StoreFull, StoreUnavailable):  # what is not in the log yet is put away after the next turn
