@@ -12,7 +12,7 @@ import click
 
 from backstay.catalog import sessions
 from backstay.catalog.load import PagedLog, pages, replay_pieces, with_log
-from backstay.cli.log_lines import Follower, one_line
+from backstay.cli.log_tail import Follower, format_item
 from backstay.cli.log_validate import check_session
 from backstay.cli.output import COULD_NOT, escape_line, print_json, print_line, print_outcome, print_pieces, warn
 from backstay.cli.secrets import redactor_of
@@ -295,5 +295,5 @@ def _print(session: str, items: Iterable[Item], redactor: Redactor, *, as_json: 
     for item in items:
         if as_json:
             print_line(clean_line(stream_line(session, item), redactor).decode())
-        elif words := one_line(clean_item(item, redactor)):
+        elif words := format_item(clean_item(item, redactor)):
             print_line(escape_line(words))

@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 import click
 
-from backstay.cli.log_lines import one_line
+from backstay.cli.log_tail import format_item
 from backstay.cli.log_validate import problems
 from backstay.demo.screen import Screen
 from backstay.demo.worker import REFUSED
@@ -58,7 +58,7 @@ def _play(folder: Path, screen: Screen, *, keep: bool, fast: bool) -> int:
     log = _read_log(folder)
     screen.remark(f"The log has {len(log.records)} events. The last ones:")
     for record in log.records[-4:]:
-        screen.remark(one_line(record)[:118], "dim")
+        screen.remark(format_item(record)[:118], "dim")
     screen.remark(
         "An intent is written before it is done. So it is known that the command was started, and that nothing is known of its end."
     )

@@ -108,7 +108,7 @@ WIDTH: Final = 160
 _LEFT_OUT: Final = frozenset({"instructions", "tools", "rules", "schema", "type", "usage"})
 
 
-def one_line(item: Item) -> str:
+def format_item(item: Item) -> str:
     """Return an event, a delta or a notice on one line; empty for any other item."""
     match item:
         case Recorded():
