@@ -1,17 +1,22 @@
 """Settings through the command line: what they fill in, how they go wrong, and keys that stay where they are."""
 
+import contextlib
 import json
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, redirect_stdout
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.door import Door
+from backstay.cli.root import run
+from tests.e2e.door import Door, write
 from tests.providers.http import wires
 from tests.providers.http.wires import Said
 
@@ -252,3 +257,34 @@ def test_a_rule_whose_tool_is_mistyped_is_told_with_the_file_and_the_line(door: 
         )
     assert "own_tool" not in said
     assert "bash(ls)" not in said
+
+
+class LateInput(BytesIO):
+    """A standard input whose reader waits while somebody else does something."""
+
+    def __init__(self, content: bytes, meanwhile: Callable[[], object], descriptor: int) -> None:
+        super().__init__(content)
+        self._meanwhile = meanwhile
+        self._descriptor = descriptor
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._meanwhile()
+        return super().read(size)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+
+def test_settings_that_change_while_the_prompt_is_typed_count(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = []
+    for mode in ("acceptEdits", "plan"):
+        text = json.dumps({"permissions": {"defaultMode": mode}})
+        with open(os.devnull, encoding="utf-8") as nothing:
+            change = partial(write, door.folder / "config" / "settings.json", text)
+            monkeypatch.setattr("sys.stdin", TextIOWrapper(LateInput(b"go", change, nothing.fileno())))
+            with redirect_stdout(TextIOWrapper(BytesIO())), contextlib.chdir(door.work):
+                assert run(["-p", "-", "--model", door.script({"text": "Done."})]) == 0
+        session = door.run("sessions", "list", "--json").json[0]["id"]
+        modes.append(door.run("log", "show", session, "--json").lines[0]["data"]["mode"])
+
+    assert modes == ["acceptEdits", "plan"]
