@@ -8,13 +8,11 @@ from backstay.config.key_table import (
     KNOWN_ELSEWHERE,
     SECTIONS,
     Key,
-    Schema,
     Section,
     SettableBy,
-    kind_schema,
-    settings_schema,
 )
 from backstay.config.model_finder import USUAL
+from backstay.config.settings_schema import Schema, kind_schema, settings_schema
 from backstay.providers.registry import PROVIDERS, key_variable
 
 _WHO: Final[dict[SettableBy, str]] = {

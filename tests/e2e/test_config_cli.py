@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.key_table import settings_schema
+from backstay.config.settings_schema import settings_schema
 from tests.e2e.door import Door
 from tests.e2e.test_cli_settings import house, own
 

@@ -14,12 +14,12 @@ from backstay.cli.permissions import find_grants, grant_lines, grant_objects
 from backstay.cli.shared_options import as_json, settings, trust, with_folder
 from backstay.cli.trust import trust_object
 from backstay.config.entries import ELSEWHERE, UNTRUSTED, SettingsEntry
-from backstay.config.key_table import settings_schema
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered, read_layers
 from backstay.config.locations import SettingsFile, places
 from backstay.config.model_finder import choose
 from backstay.config.secret import mask_query
+from backstay.config.settings_schema import settings_schema
 from backstay.instructions import Instructions, Part
 from backstay.logic.text import show_invisible
 from backstay.session.project.discover import discover_here

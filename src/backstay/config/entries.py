@@ -19,12 +19,12 @@ from backstay.config.key_table import (
     Key,
     canonical,
     find_key,
+    find_nearest,
+    guess_name,
     is_elsewhere,
     is_shared,
     keys_below,
     names_below,
-    nearest,
-    nearly,
 )
 from backstay.config.layer_file import LayerFile
 from backstay.config.locations import SettingsFile
@@ -170,7 +170,7 @@ def explain(entries: Sequence[SettingsEntry], key: str) -> tuple[SettingsEntry, 
     wanted = ".".join(canonical(key.split(".")))
     found = [each for each in entries if each.key == wanted or each.key.startswith(f"{wanted}.")]
     if not found and not any(_could_be(row, wanted) for row in KEYS):
-        near = nearest(wanted, [row.name for row in KEYS] + [each.key for each in entries])
+        near = find_nearest(wanted, [row.name for row in KEYS] + [each.key for each in entries])
         meant = f" Did you mean {near!r}?" if near else ""
         raise UserError(f"{key!r} is not a setting.{meant} `backstay config schema` lists them all.")
     return (*found, *_defaults(wanted, found))
@@ -405,7 +405,7 @@ def _warn_of_unknown(entries: Sequence[SettingsEntry]) -> Iterator[str]:
     for where, keys in objects.items():
         known = names_below(where)
         for each in keys[:_MOST_UNKNOWN]:
-            near = nearly(each.spelled[-1], known)
+            near = guess_name(each.spelled[-1], known)
             meant = f" (did you mean {near!r}?)" if near else ""
             reader.warn(each.spelled, f"is {UNKNOWN}{meant}; it is left out")
         if len(keys) > _MOST_UNKNOWN:

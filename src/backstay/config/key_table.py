@@ -1,10 +1,12 @@
-"""All settings keys in one table, and the JSON Schema made from it. The reader, the reference and `backstay config` use this table."""
+"""All settings keys in one table: find a key, list those below a name, and guess which one a misspelled name means.
+
+The reader, the JSON Schema, the reference and `backstay config` use this table.
+"""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
@@ -513,41 +515,14 @@ def is_elsewhere(where: Sequence[str]) -> bool:
     )
 
 
-def nearly(word: str, known: Iterable[str]) -> str:
+def guess_name(word: str, known: Iterable[str]) -> str:
     """Return the known name that a misspelled one likely means, in any capitals; empty when none is near."""
     folded = {each.casefold(): each for each in known}
-    near = nearest(word.casefold(), folded) or nearest(word.casefold(), folded, cutoff=_FAR)
+    near = find_nearest(word.casefold(), folded) or find_nearest(word.casefold(), folded, cutoff=FAR)
     return folded.get(near, "")
 
 
-@lru_cache(maxsize=4096)
-def is_nearly_permissions(name: str) -> bool:
-    """Return whether an unknown key is nearly spelled `permissions`."""
-    if not nearest(name.casefold(), ("permissions",), cutoff=_FAR):
-        return False  # most names end here, without the comparison with every other key
-    known = names_below(())
-    return name not in known and name not in KNOWN_ELSEWHERE and nearly(name, known) == "permissions"
-
-
-def restricting(where: Sequence[str]) -> str:
-    """Return the key of `permissions` that can only restrict, and that a misspelled name at `where` means; empty when there is none.
-
-    Either of the two names may be misspelled: that of the section, that of the key, or both.
-    """
-    if len(where) != 2 or not (where[0] == "permissions" or is_nearly_permissions(where[0])):
-        return ""
-    known = names_below(("permissions",))
-    if where[1] in known:
-        meant = where[1] if where[0] != "permissions" else ""
-    else:
-        meant = "" if is_elsewhere(("permissions", where[1])) else nearly(where[1], known)
-    return meant if meant in _RESTRICTING else ""
-
-
-_RESTRICTING: Final = ("deny", "ask", "defaultMode", "disableBypassPermissionsMode")
-
-
-def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
+def find_nearest(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
     """Return the known word that was most likely meant; empty when none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for what is wrong
 
@@ -557,57 +532,5 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
 
 
 _LONGEST: Final = 80
-_FAR: Final = 0.6
+FAR: Final = 0.6
 """How near two words must be at least for one to be taken for the other."""
-
-
-Schema = dict[str, Any]  # Any: JSON
-ADDRESS: Final = "https://json-schema.org/draft/2020-12/schema"
-
-
-def settings_schema() -> Schema:
-    """Return the JSON Schema of settings files: every key with its sentence, and no other."""
-    root = _section()
-    for key in KEYS:
-        _put(root, key)
-    for name in sorted(KNOWN_ELSEWHERE):
-        root["properties"][name] = {"description": "Known to other programs, not used here."}
-    return {"$schema": ADDRESS, "title": "Backstay settings", **root}
-
-
-def kind_schema(key: Key) -> Schema:
-    """Return the schema of one key's value; nothing about `null`, which stands for the default."""
-    (found,), shared = msgspec.json.schema_components([key.kind])
-    assert not shared, "the table has plain types alone"
-    kinds = [each for each in found.get("anyOf", ()) if each != {"type": "null"}]
-    return kinds[0] if len(kinds) == 1 else found
-
-
-def _section() -> Schema:
-    return {"type": "object", "properties": {}, "additionalProperties": False}
-
-
-def _put(root: Schema, key: Key) -> None:
-    above = root
-    for part in key.parts[:-1]:
-        above = _inside(above, part)
-    last, schema = key.parts[-1], {**kind_schema(key), "description": key.description.replace("`", "")}
-    if last == "*":
-        above["additionalProperties"] = schema
-        return
-    above["properties"][last] = schema
-    if key.alias:
-        above["properties"][key.alias] = {**schema, "description": f"The same as {last}."}
-    elif key.required:
-        above.setdefault("required", []).append(last)
-
-
-def _inside(above: Schema, part: str) -> Schema:
-    """Return the schema of the object under a name, made when it is met first."""
-    if part != "*":
-        found: Schema = above["properties"].setdefault(part, _section())
-        return found
-    if above["additionalProperties"] is False:
-        above["additionalProperties"] = _section()
-    inner: Schema = above["additionalProperties"]
-    return inner

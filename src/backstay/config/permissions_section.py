@@ -6,13 +6,14 @@ is not known stops the run: a stricter one may be meant.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.config.json_document import JsonReader
-from backstay.config.key_table import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
+from backstay.config.key_table import FAR, KNOWN_ELSEWHERE, find_nearest, guess_name, is_elsewhere, names_below
 from backstay.logic.decide.policy import LOOSENESS, looser
 from backstay.permissions.tool_kinds import guess_tool
 from backstay.vocab.errors import UserError
@@ -97,9 +98,9 @@ def find_misspelled(content: Mapping[str, object]) -> tuple[Slip, ...]:
     """Return the misspelled names in a file under which something stands that restricts."""
     found = list[Slip]()
     for section, inner in content.items():
-        value = inner if section == SECTION or is_nearly_permissions(section) else None
+        value = inner if section == SECTION or _is_nearly_permissions(section) else None
         for key, each in value.items() if isinstance(value, dict) else ():
-            meant = restricting((section, key))
+            meant = _guess_restricting((section, key))
             if meant and _fits(meant, each):
                 found.append(Slip(where=(section, key), meant=meant, value=each))
     return tuple(found)
@@ -120,7 +121,7 @@ def unknown_permissions(content: Mapping[str, object]) -> Iterator[tuple[tuple[s
     slips = {slip.where: slip.meant for slip in find_misspelled(content)}
     known = names_below((SECTION,))
     for section, inner in content.items():
-        nearly_so = is_nearly_permissions(section)
+        nearly_so = _is_nearly_permissions(section)
         if nearly_so:
             yield (section,), f"{section!r} is not a setting (did you mean {SECTION!r}?): nothing that it allows counts"
         value = inner if nearly_so or section == SECTION else None
@@ -129,8 +130,35 @@ def unknown_permissions(content: Mapping[str, object]) -> Iterator[tuple[tuple[s
             if where in slips:
                 yield where, f"{name} holds as 'permissions.{slips[where]}' only because it restricts: write it so"
             elif section == SECTION and key not in known and not is_elsewhere(where):
-                near = nearly(key, known)
+                near = guess_name(key, known)
                 yield where, f"{name} is not a setting{f' (did you mean {near!r}?)' if near else ''}; it is left out"
+
+
+@lru_cache(maxsize=4096)
+def _is_nearly_permissions(name: str) -> bool:
+    """Return whether an unknown key is nearly spelled `permissions`."""
+    if not find_nearest(name.casefold(), ("permissions",), cutoff=FAR):
+        return False  # most names end here, without the comparison with every other key
+    known = names_below(())
+    return name not in known and name not in KNOWN_ELSEWHERE and guess_name(name, known) == "permissions"
+
+
+def _guess_restricting(where: Sequence[str]) -> str:
+    """Return the key of `permissions` that can only restrict, and that a misspelled name at `where` means; empty when there is none.
+
+    Either of the two names may be misspelled: that of the section, that of the key, or both.
+    """
+    if len(where) != 2 or not (where[0] == "permissions" or _is_nearly_permissions(where[0])):
+        return ""
+    known = names_below(("permissions",))
+    if where[1] in known:
+        meant = where[1] if where[0] != "permissions" else ""
+    else:
+        meant = "" if is_elsewhere(("permissions", where[1])) else guess_name(where[1], known)
+    return meant if meant in _RESTRICTING else ""
+
+
+_RESTRICTING: Final = ("deny", "ask", "defaultMode", "disableBypassPermissionsMode")
 
 
 def _fits(meant: str, value: object) -> bool:
@@ -216,7 +244,7 @@ def _mode(reader: JsonReader, value: object) -> Mode | None:
 def _guess_word(reader: JsonReader, text: str, known: tuple[str, ...], where: tuple[str, ...], kind: str) -> str:
     """Return the word that another program's file likely means, and warn of it. In a file of our own, raise `UnknownMode`."""
     folded = {word.casefold(): word for word in known}
-    meant = folded.get(nearest(text.casefold(), folded), "")
+    meant = folded.get(find_nearest(text.casefold(), folded), "")
     words = f"{text[:_LONGEST]!r} is no {kind} that this version knows."
     if not reader.foreign:
         hint = f" Did you mean {meant!r}?" if meant else ""

@@ -11,7 +11,7 @@ import msgspec
 
 from backstay.config.entries import Judgement, SettingsEntry, judge
 from backstay.config.json_document import JsonText
-from backstay.config.key_table import nearest
+from backstay.config.key_table import find_nearest
 from backstay.config.layer_file import LayerFile
 from backstay.config.locations import config_dir, settings_file
 from backstay.config.secret import Secret
@@ -195,7 +195,7 @@ def fold_profile(name: str | None, said: Mapping[tuple[str, ...], SettingsEntry]
     if name is not None and not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise type_entry.error(f"{name!r} cannot name a profile. Use letters, digits, '.', '_' and '-'.", 2)
     if type_entry.raw not in PROVIDERS:
-        near = nearest(str(type_entry.raw), PROVIDERS)
+        near = find_nearest(str(type_entry.raw), PROVIDERS)
         meant = f" Did you mean {near!r}?" if near else ""
         raise type_entry.error(f"There is no provider {type_entry.raw!r}. Use {', '.join(PROVIDERS)}.{meant}")
     if name is None:

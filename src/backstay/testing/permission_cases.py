@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 
 import msgspec
 
-from backstay.config.key_table import nearest
+from backstay.config.key_table import find_nearest
 from backstay.hooks.events import EVENTS
 from backstay.hooks.merge import HookVerdict, merge_answers
 from backstay.hooks.output import read_answer
@@ -301,7 +301,7 @@ def read_line(line: bytes) -> CaseLine:
 
 @lru_cache(maxsize=256)
 def _similar_key(key: str) -> str:
-    return nearest(key.casefold(), (*CaseLine.__struct_fields__, "rules")).replace("rules", "rule_set")
+    return find_nearest(key.casefold(), (*CaseLine.__struct_fields__, "rules")).replace("rules", "rule_set")
 
 
 _lines: Final = msgspec.json.Decoder(CaseLine)

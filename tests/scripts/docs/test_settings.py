@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.config.key_table import KEYS, KNOWN_ELSEWHERE, Key, find_key, kind_schema, names_below, settings_schema
+from backstay.config.key_table import KEYS, KNOWN_ELSEWHERE, Key, find_key, names_below
 from backstay.config.layers import read_layers
 from backstay.config.settings import ChatSettings, MemorySettings, TaskContext
+from backstay.config.settings_schema import kind_schema, settings_schema
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.mcp.config.files import ServerInputs, read_servers
 from backstay.providers.catalog import ModelOverride
