@@ -127,13 +127,13 @@ FETCHING = """
 import resource
 import sys
 import anyio, httpx
-from backstay.tools.web.download import fetch
+from backstay.tools.web.download import download
 
 def clients():
     body = open(sys.argv[1], "rb").read()
     return httpx.AsyncClient(transport=httpx.MockTransport(lambda request: httpx.Response(200, content=body)))
 
-page = anyio.run(fetch, clients, "https://example.com/a.pdf")
+page = anyio.run(download, clients, "https://example.com/a.pdf")
 print(page.kind, "Hello" in page.text, "pypdf" in sys.modules)
 """
 

@@ -1,4 +1,4 @@
-"""Fetch one page: check its address, follow redirects within one host, and name each failure."""
+"""Download one page: check its address, follow redirects within one host, and name each failure."""
 
 import socket
 import ssl
@@ -50,7 +50,7 @@ def normalise_url(url: str) -> str:
     return url
 
 
-async def fetch(clients: ClientFactory, url: str) -> Page | OtherHost:
+async def download(clients: ClientFactory, url: str) -> Page | OtherHost:
     """Get a page. Raise `FetchFailed` for anything but an answer that can be read; cancellation is cancellation."""
     try:
         async with clients() as client:

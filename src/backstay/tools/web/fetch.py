@@ -88,12 +88,12 @@ def _size(kept: tuple[float, Page]) -> int:
 
 async def _page(clients: ClientFactory, memory: _Memory, url: str) -> Page | str:
     """Return the page, or a text that says at which other host it is."""
-    from backstay.tools.web.download import OtherHost, fetch, normalise_url  # noqa: PLC0415 - it loads the HTTP client
+    from backstay.tools.web.download import OtherHost, download, normalise_url  # noqa: PLC0415 - it loads the HTTP client
 
     address = normalise_url(url)
     if (known := memory.find(address)) is not None:
         return known
-    page = await fetch(clients, address)
+    page = await download(clients, address)
     if isinstance(page, OtherHost):
         words = f"{address} redirects to another host. Nothing of it was read. If that is where you want to go, call WebFetch again with"
         return f"{words}\n{strip_invisible(page.location)}"
