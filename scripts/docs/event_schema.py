@@ -21,7 +21,7 @@ from msgspec import Struct
 from backstay.vocab.deltas import DELTAS, CommandResult, Lagged, Notice
 from backstay.vocab.event import By
 from backstay.vocab.events import EVENTS, VERSIONS
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 from backstay.wire.stream import COMMAND_RESULT, LAGGED, LIFECYCLE, PREFIX
 
 Schema = dict[str, object]

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from backstay.vocab import deltas, errors, event, events, messages, specs
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 from backstay.wire.stream import COMMAND_RESULT, LAGGED, LIFECYCLE, PREFIX
 from scripts.docs import event_schema as schema
 

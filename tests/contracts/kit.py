@@ -13,7 +13,7 @@ from backstay.providers.scripted import ScriptedModel
 from backstay.runtime.bus import Item
 from backstay.vocab.deltas import Notice
 from backstay.vocab.event import Recorded
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 
 Reply = Mapping[str, object]
 

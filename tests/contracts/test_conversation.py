@@ -24,7 +24,7 @@ from backstay.vocab.event import Recorded
 from backstay.vocab.events import EVENTS, ModelReplied, ToolFinished, ToolStarted
 from backstay.vocab.messages import Reasoning, SessionMessage, Text, ToolCall, ToolResult, text_of
 from backstay.vocab.specs import ModelFacts, Selection, SessionContext
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 from backstay.wire.stream import line
 from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
 from tests.hooks.test_moments import Slow

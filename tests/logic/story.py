@@ -7,7 +7,7 @@ from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events import CallInspected, InputReceived, ModelReplied, Opened, Started, ToolFinished
 from backstay.vocab.messages import Text, ToolCall
 from backstay.vocab.specs import SessionContext, ToolSpec
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 
 
 def spec(name: str, **fields: object) -> ToolSpec:

@@ -18,7 +18,7 @@ from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import TurnError
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.messages import Message, Text
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 
 QUICK = Retries(first_wait_s=0.001)
 LONG = "a long story " * 4_000

@@ -12,8 +12,7 @@ from backstay.vocab.errors import LogDamaged, NeedsUpgrade
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import EVENTS, VERSIONS, ModelReplied, Renamed, TurnStarted
 from backstay.vocab.messages import Text
-from backstay.wire.codec import decode, encode
-from backstay.wire.json_text import EVENT_NAMED, NAME_OF
+from backstay.wire.codec import EVENT_NAMED, NAME_OF, decode, encode
 from backstay.wire.upcast import UPCASTERS, Raw
 
 

@@ -13,8 +13,7 @@ import pytest
 from backstay.testing.builders import golden_logs, main
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import EVENTS, VERSIONS
-from backstay.wire.codec import decode, encode
-from backstay.wire.json_text import EVENT_NAMED, NAME_OF
+from backstay.wire.codec import EVENT_NAMED, NAME_OF, decode, encode
 
 LOGS = Path(__file__).parents[1] / "fixtures" / "logs"
 VERSIONS_KEPT = sorted((folder for folder in LOGS.glob("v*")), key=lambda folder: int(folder.name[1:]))

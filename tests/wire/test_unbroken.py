@@ -9,8 +9,8 @@ from backstay.testing.builders import recorded
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import Renamed
-from backstay.wire.json_text import json_line, unbroken
 from backstay.wire.stream import line
+from backstay.wire.write_json import json_line, unbroken
 
 BREAKS = "a\u2028b\u2029c\x85d\x0be\x1cf"
 

@@ -24,7 +24,7 @@ from backstay.vocab.errors import BlobMissing, StoreError, UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.messages import TextRef
 from backstay.vocab.specs import SessionMeta, Trouble
-from backstay.wire.json_text import json_pieces
+from backstay.wire.write_json import json_pieces
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from backstay.system.files import open_regular
 from backstay.vocab.deltas import DELTAS, Delta, Notice
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.messages import iso
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 from backstay.wire.stream import Item
 
 POLL_S: Final = 0.1

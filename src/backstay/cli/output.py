@@ -45,7 +45,7 @@ def print_json(content: object) -> None:
     """Print one JSON document: indented on a terminal, on one line elsewhere."""
     import msgspec
 
-    from backstay.wire.json_text import json_line
+    from backstay.wire.write_json import json_line
 
     encoded = json_line(content)
     print_line((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())

@@ -23,7 +23,7 @@ from backstay.system.files import replace_file
 from backstay.vocab import events
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade, SessionBusy, StoreError, UserError
 from backstay.vocab.specs import SessionMeta, ToolSpec
-from backstay.wire.json_text import json_pieces
+from backstay.wire.write_json import json_pieces
 
 Format = Literal["workflow", "json", "markdown", "html"]
 ENDINGS: Final[dict[str, Format]] = {

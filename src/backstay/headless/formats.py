@@ -22,8 +22,8 @@ from backstay.vocab import events
 from backstay.vocab.deltas import CommandResult, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 from backstay.vocab.errors import BackstayError
 from backstay.vocab.event import Recorded
-from backstay.wire.json_text import json_line
 from backstay.wire.stream import Item, line
+from backstay.wire.write_json import json_line
 
 FormatName = Literal["text", "json", "stream-json", "events"]
 

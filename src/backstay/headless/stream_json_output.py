@@ -27,8 +27,8 @@ from backstay.vocab.event import Recorded
 from backstay.vocab.ids import call_id
 from backstay.vocab.messages import DurablePart, MediaRef, Reasoning, Text, TextRef, ToolCall
 from backstay.vocab.specs import Usage
-from backstay.wire.json_text import json_line
 from backstay.wire.stream import Item
+from backstay.wire.write_json import json_line
 
 StreamEvent = dict[str, object]
 

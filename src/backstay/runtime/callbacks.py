@@ -35,7 +35,7 @@ from backstay.vocab.deltas import Delta, Notice, ReasoningDelta, TextDelta
 from backstay.vocab.errors import StoreError, UserError
 from backstay.vocab.event import Draft, Recorded, ToolOutcome
 from backstay.vocab.messages import ServerBlock, TextRef, ToolCall, text_of
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 
 Callback = Callable[[object], Awaitable[None] | None]
 

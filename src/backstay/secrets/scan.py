@@ -19,7 +19,7 @@ from backstay.vocab.errors import BlobMissing
 from backstay.vocab.event import Recorded
 from backstay.vocab.messages import MediaRef
 from backstay.vocab.specs import SessionMeta
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 
 Role = Literal["words", "file", "listing", "media"]
 """What a blob is: words of the conversation, what a file held, a listing of such contents, or a medium."""

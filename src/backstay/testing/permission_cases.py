@@ -26,7 +26,7 @@ from backstay.sandbox.resolve_paths import MAGIC
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import FsScope, Mode
-from backstay.wire.json_text import json_line
+from backstay.wire.write_json import json_line
 
 
 class DescribedFiles:

@@ -15,7 +15,7 @@ from backstay.providers.registry import load_format
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import DurablePart, ToolCall
 from backstay.vocab.specs import Usage
-from backstay.wire.json_text import json_line
+from backstay.wire.write_json import json_line
 
 _SIZES: Final = (3, 40, 600)
 """Average lengths of the pieces of a body; one is drawn for each body."""

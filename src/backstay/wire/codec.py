@@ -1,20 +1,31 @@
-"""Events in their envelopes to JSON and back.
+"""Wire names of events, and events in their envelopes to JSON and back.
 
 The line is `{"seq","id","at","by","cause"?,"type","v","data"}`. `v` stands outside the body, so that an old body is recognised before it
 is decoded; the current version decodes directly.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import msgspec
 
 from backstay.vocab import events
+from backstay.vocab.deltas import DELTAS
 from backstay.vocab.errors import Bug, LogDamaged, NeedsUpgrade, SeqConflict
 from backstay.vocab.event import By, Event, Recorded
 from backstay.vocab.specs import Trouble
-from backstay.wire.json_text import EVENT_NAMED, NAME_OF
 from backstay.wire.upcast import Raw, upcast
+
+
+def _snake(name: str) -> str:
+    """Return a name in snake case: `ToolStarted` -> `tool_started`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+NAME_OF: Final[dict[type, str]] = {cls: _snake(cls.__name__) for cls in (*events.EVENTS, *DELTAS)}
+"""The wire names of events and deltas: the snake-case names of their classes."""
+EVENT_NAMED: Final[dict[str, type[Event]]] = {NAME_OF[cls]: cls for cls in events.EVENTS}
 
 
 class _Line(msgspec.Struct, frozen=True, omit_defaults=True):

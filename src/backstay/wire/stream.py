@@ -19,7 +19,8 @@ from backstay.vocab.deltas import DELTAS, CommandResult, Delta, Lagged, Notice
 from backstay.vocab.errors import NeedsUpgrade, UserError
 from backstay.vocab.event import By, Recorded
 from backstay.vocab.messages import EPOCH, iso
-from backstay.wire.json_text import EVENT_NAMED, NAME_OF, unbroken
+from backstay.wire.codec import EVENT_NAMED, NAME_OF
+from backstay.wire.write_json import unbroken
 
 PREFIX: Final = "session:"
 LIFECYCLE: Final = "session:lifecycle"

@@ -9,8 +9,7 @@ from backstay.testing.builders import example, example_events, recorded
 from backstay.vocab.deltas import DELTAS, CommandResult, Lagged, Notice
 from backstay.vocab.event import Event
 from backstay.vocab.events import Renamed
-from backstay.wire.codec import encode
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF, encode
 from backstay.wire.stream import Item, line
 from scripts.docs.event_schema import PUBLISHED, event_schema, render
 

@@ -2,7 +2,7 @@
 
 from backstay.vocab.deltas import DELTAS
 from backstay.vocab.events import EVENTS, INTENTS
-from backstay.wire.json_text import NAME_OF
+from backstay.wire.codec import NAME_OF
 from scripts.docs.events import events_document
 
 

@@ -1,4 +1,4 @@
-"""JSON on one line, and the wire names of events and deltas: the snake-case names of their classes."""
+"""Write JSON on one line, or an object field by field: without secrets, and without characters that other readers take for line ends."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,18 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from backstay.logic.secrets.redact import PLAIN, Redactor
-from backstay.vocab import events
-from backstay.vocab.deltas import DELTAS
-from backstay.vocab.event import Event
-
-
-def snake(name: str) -> str:
-    """Return a name in snake case: `ToolStarted` -> `tool_started`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-NAME_OF: Final[dict[type, str]] = {cls: snake(cls.__name__) for cls in (*events.EVENTS, *DELTAS)}
-EVENT_NAMED: Final[dict[str, type[Event]]] = {NAME_OF[cls]: cls for cls in events.EVENTS}
 
 _BREAKS: Final = re.compile(rb"\xe2\x80[\xa8\xa9]|\xc2\x85")
 """U+2028, U+2029 and U+0085 in UTF-8."""
