@@ -97,7 +97,7 @@ def test_every_pattern_of_the_map_fits_a_file(pattern: str) -> None:
         ("warehouse.py", "", "is not in the map"),
         ("logic/turns.py", "import time", "is pure and imports time"),
         ("permissions/judge.py", "from os.path import join", "is pure and imports os"),
-        ("checkpoints/plan.py", "def f():\n    import sqlite3 as db", "is pure and imports sqlite3"),
+        ("checkpoints/tree.py", "def f():\n    import sqlite3 as db", "is pure and imports sqlite3"),
     ],
 )
 def test_a_wrong_import_is_found(path: str, source: str, complaint: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.plan import find_foreign_changes
+from backstay.checkpoints.contents_at import find_foreign_changes
 from backstay.checkpoints.walk_tree import SANDBOX_PLACEHOLDERS, WalkLimits
 from backstay.commands.registry import CommandResult
 from backstay.sandbox.plan import _OWN

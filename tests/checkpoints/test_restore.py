@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack
+from backstay.checkpoints.tree import FileChange, RestorePlan, Tree, TreeEntry, pack
 from backstay.logic.stored_content import digest, find_cited_blobs
 from backstay.session.session import Session
 from backstay.stores.owners import this_process

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.plan import FileChange, RestorePlan, SeenAs, TreeEntry
 from backstay.checkpoints.plan_restore import GONE, HIDDEN
 from backstay.checkpoints.restore import RestoreFiles, _list_seen
+from backstay.checkpoints.tree import FileChange, RestorePlan, SeenAs, TreeEntry
 from backstay.checkpoints.walk_tree import read_entry
 from backstay.checkpoints.write_back import CHANGED, NotPutBack, put_back
 from backstay.ports import ToolContext, ToolOutput

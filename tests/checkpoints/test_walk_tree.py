@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backstay.checkpoints.plan import Tree, pack, unpack_tree
+from backstay.checkpoints.tree import Tree, pack, unpack_tree
 from backstay.checkpoints.walk_tree import PORTION, RACY_NS, TreeRefused, TreeWalk, WalkLimits
 
 

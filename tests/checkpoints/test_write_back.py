@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.checkpoints.plan import TreeEntry
+from backstay.checkpoints.tree import TreeEntry
 from backstay.checkpoints.write_back import NotPutBack, put_back, set_mode
 from backstay.vocab.events.files import EntryKind
 from tests.checkpoints.kept import tree_of

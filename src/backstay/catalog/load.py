@@ -204,7 +204,8 @@ PURE: Final = (
     "hooks/merge.py",
     "hooks/gates.py",
     "checkpoints/points.py",
-    "checkpoints/plan.py",
+    "checkpoints/tree.py",
+    "checkpoints/contents_at.py",
     "tools/patch.py",
 )
 """The modules that compute from their arguments alone: what a log means is theirs to say. `tests/test_layers.py` holds them to it."""

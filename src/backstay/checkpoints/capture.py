@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
+from backstay.checkpoints.tree import Tree, TreeEntry, inside, pack, parents, unpack_tree
 from backstay.checkpoints.walk_tree import TreeRefused, TreeWalk, WalkLimits, list_ignored, read_entry
 from backstay.config.locations import config_dir
 from backstay.logic.stored_content import digest, replace_surrogates

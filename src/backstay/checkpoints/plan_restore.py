@@ -12,25 +12,27 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from backstay.checkpoints.capture import FileCapture, FolderState, make_kept_event
-from backstay.checkpoints.plan import (
-    FileChange,
-    RestorePlan,
-    SeenAs,
-    Tree,
-    TreeEntry,
-    TreeScope,
+from backstay.checkpoints.contents_at import (
     contents_at,
     find_foreign_changes,
     find_hidden,
     find_not_kept,
     find_outside,
     first_tree,
-    inside,
-    pack,
-    unpack_tree,
     versions_at,
 )
 from backstay.checkpoints.points import Point, RestoreReport, before_programs, explain_unwatched
+from backstay.checkpoints.tree import (
+    FileChange,
+    RestorePlan,
+    SeenAs,
+    Tree,
+    TreeEntry,
+    TreeScope,
+    inside,
+    pack,
+    unpack_tree,
+)
 from backstay.checkpoints.walk_tree import NEVER_ENTERED, read_entry
 from backstay.checkpoints.write_back import OUTSIDE
 from backstay.logic.stored_content import digest

@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.checkpoints.capture import FileCapture
-from backstay.checkpoints.plan import FileChange, RestorePlan, unpack_plan
 from backstay.checkpoints.plan_restore import Ready, plan_restore
 from backstay.checkpoints.points import RestoreReport, point_of
+from backstay.checkpoints.tree import FileChange, RestorePlan, unpack_plan
 from backstay.checkpoints.write_back import NotPutBack, put_back, set_mode, version_at
 from backstay.logic.text import pluralise
 from backstay.runtime.barrier import Fault

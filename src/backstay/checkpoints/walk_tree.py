@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from backstay.checkpoints.plan import Facts, Tree, TreeEntry
+from backstay.checkpoints.tree import Facts, Tree, TreeEntry
 from backstay.sandbox.git import run_git
 from backstay.system.handles import FOLDER, enter, open_regular, walk_to
 from backstay.vocab.errors import UserError

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from backstay.checkpoints.plan import TreeEntry, inside
+from backstay.checkpoints.tree import TreeEntry, inside
 from backstay.checkpoints.walk_tree import FILE_MODE, FOLDER_MODE
 from backstay.system.files import version_of
 from backstay.system.handles import NEW, enter, make_folder, open_regular, walk_to

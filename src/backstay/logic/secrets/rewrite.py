@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.checkpoints.plan import FileChange, RestorePlan, Tree, TreeEntry, pack, unpack_plan, unpack_tree
+from backstay.checkpoints.tree import FileChange, RestorePlan, Tree, TreeEntry, pack, unpack_plan, unpack_tree
 from backstay.logic.context_usage import estimate_text
 from backstay.logic.stored_content import HEAD, digest
 from backstay.vocab import events

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.checkpoints.plan import (
+from backstay.checkpoints.contents_at import contents_at
+from backstay.checkpoints.tree import (
     Tree,
     TreeEntry,
     TreeScope,
-    contents_at,
     entry_of,
     inside,
     pack,
