@@ -22,9 +22,9 @@ async def test_b1_an_answer_that_lay_in_the_pipe_before_the_question_came_does_n
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask)
         await anyio.wait_all_tasks_blocked()
-        assert "before the open question was asked" in desk.answer("", YES, place=60)
-        assert "before the open question about 'c2' was asked" in desk.answer("c2", YES, place=60)
-        assert desk.answer("", NO, place=100) == ""
+        assert "before the open question was asked" in desk.answer("", YES, offset=60)
+        assert "before the open question about 'c2' was asked" in desk.answer("c2", YES, offset=60)
+        assert desk.answer("", NO, offset=100) == ""
     assert told == [NO]
 
 

@@ -23,7 +23,7 @@ from backstay.config.model_finder import no_model
 from backstay.config.person import require_person
 from backstay.config.settings import Settings
 from backstay.headless import run as headless
-from backstay.headless.conversation import DRAIN_S, Job
+from backstay.headless.headless_run import DRAIN_S, Job
 from backstay.headless.input import is_command
 from backstay.headless.lookup import check_name
 from backstay.hooks.decorator import read_configured_hooks

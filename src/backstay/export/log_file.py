@@ -175,7 +175,7 @@ class _LogFile(Sequence[Recorded]):
             raise LogDamaged(f"it cites the blob {min(missing)!r}, which does not stand before it")
         if self.events % PAGE == 0:
             self._pages.append(at)
-        record = self._own(found)
+        record = self._rebind(found)
         if isinstance(record.event, events.ChildStarted):
             self.children[record.event.child] = None
         self._progress = fold(self._progress, record)
@@ -183,7 +183,7 @@ class _LogFile(Sequence[Recorded]):
             self._home = record.event.store
         self.events += 1
 
-    def _own(self, record: Recorded) -> Recorded:
+    def _rebind(self, record: Recorded) -> Recorded:
         """Return `record` for the new session."""
         if (record.seq == 1) != isinstance(record.event, events.Started):
             raise LogDamaged("a log begins with the start of its session, and with no other")
@@ -219,7 +219,7 @@ class _LogFile(Sequence[Recorded]):
                 if isinstance(found, Recorded):
                     count += 1
                     if count > start:
-                        yield self._own(found)
+                        yield self._rebind(found)
         yield from self.added[max(0, start - self.events) :]
 
 

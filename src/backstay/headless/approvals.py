@@ -64,15 +64,15 @@ class ApprovalQueue:
             self._open.remove(asked)
         return NOBODY if asked.answer is None else asked.answer
 
-    def answer(self, call: str, answer: Answer, changed: Input | None = None, *, place: int = 0) -> str:
+    def answer(self, call: str, answer: Answer, changed: Input | None = None, *, offset: int = 0) -> str:
         """Answer the question about `call`, or the oldest open one; return why the answer is not used, or nothing.
 
-        `place` is the offset in the input at which the answer begins. One answer that names no call may come before the first question.
+        `offset` is where in the input the answer begins. One answer that names no call may come before the first question.
         An answer with `changed` arguments allows those, if the policy does.
         """
         given = (answer, changed)
         waiting = [each for each in self._open if each.answer is None and call in ("", each.question.call)]
-        found = next((each for each in waiting if each.opened <= place), None)
+        found = next((each for each in waiting if each.opened <= offset), None)
         if found is not None:
             if problem := _grant_problem(found.question, *given):
                 return problem

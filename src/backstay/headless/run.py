@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from backstay.catalog import sessions
 from backstay.config.model_finder import Finder
 from backstay.headless.approvals import ApprovalQueue
-from backstay.headless.conversation import HeadlessRun, Job, check_model, model_name
+from backstay.headless.headless_run import HeadlessRun, Job, check_model, model_name
 from backstay.headless.formats import hinting, with_store
 from backstay.headless.lookup import find, fork_warning
 from backstay.headless.result import INTERRUPTED
@@ -75,7 +75,10 @@ async def _run(job: Job, out: BinaryIO, stdin_fd: int, warn_person: Warn, stop_s
                 check_model(options)
             async with open_with(options) as session:
                 headless = HeadlessRun(replace(job, options=options), session, OutputWriter(out), warn, approvals)
-                await headless.open()
+                headless.check_model()
+                await headless.print_opening()
+                if options.name and session.name != options.name:
+                    await session.rename(options.name)
                 return await headless.run(stdin_fd, stop_signals)
 
 

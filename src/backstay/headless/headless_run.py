@@ -166,27 +166,29 @@ class HeadlessRun:
         self._notes_told: list[str] = []
         self._warnings_told = 0
 
-    async def open(self) -> None:
-        """Print the opening and warnings about the session, and make sure that there is a model if one is needed."""
-        session, options = self._session, self._job.options
+    def check_model(self) -> None:
+        """Raise `UserError` when a model is needed and none can be found."""
+        if self._needs_model():
+            check_model(self._job.options, self._session.model)
+
+    async def print_opening(self) -> None:
+        """Print the first lines of the output, and warn of what is open, unknown or wrong in the session."""
+        session = self._session
         report = session.report
         if report is not None and (report.open_turn or session.open_skill or report.absent or report.drifted):
             self._warn(
                 report.words() if not session.is_paused else "A turn is open and was paused: its budget was spent."
             )
         if self._needs_model():
-            check_model(options, session.model)
             for words in unknown_models(session.model_facts):
                 self._warn(words)
         self._warn_of_notes()
-        summary = await describe_session(session, options)
-        for words in rule_notes(options.rules, summary.tools):
+        summary = await describe_session(session, self._job.options)
+        for words in rule_notes(self._job.options.rules, summary.tools):
             self._warn(words)
         await self._output.put(self._format.opening(summary))
         for item in session.opened:
             await self._print(item)
-        if options.name and session.name != options.name:
-            await session.rename(options.name)
 
     async def run(self, stdin_fd: int, stop_signals: StopSignals) -> int:
         """Deliver the input, print what happens, close the session, and return the exit code."""
@@ -225,16 +227,16 @@ class HeadlessRun:
         number, lines = 0, InputLines(stdin_fd)
         approvals.attach(lines.count_written)
         try:
-            async for place, line in lines.read():
+            async for offset, line in lines.read():
                 number += 1
                 if line.strip():
-                    await self._handle_line(parse(line), place, approvals, turns)
+                    await self._handle_line(parse(line), offset, approvals, turns)
         except BackstayError as exc:
             self._input_problem = f"Line {number} of the input: {exc} No more of it is read."
             self._warn(self._input_problem)
             self._failure_code = codes.USAGE if isinstance(exc, UserError) else codes.FAILED
 
-    async def _handle_line(self, line: InputLine, place: int, approvals: ApprovalQueue, turns: TaskGroup) -> None:
+    async def _handle_line(self, line: InputLine, offset: int, approvals: ApprovalQueue, turns: TaskGroup) -> None:
         match line:
             case UserLine() if self._job.finish:
                 self._warn("--finish takes no prompt; what was said is not used.")
@@ -244,7 +246,7 @@ class HeadlessRun:
             case UserLine():
                 turns.start_soon(self._submit, line.parts, line.input_id)
             case AnswerLine():
-                if problem := approvals.answer(line.call, line.answer, line.changed, place=place):
+                if problem := approvals.answer(line.call, line.answer, line.changed, offset=offset):
                     self._warn(problem)
             case InterruptLine():
                 await self._session.abort("interrupted by the input")
@@ -268,7 +270,7 @@ class HeadlessRun:
 
     async def _submit(self, prompt: Prompt, input_id: str | None) -> None:
         """Send one input, in its order, and print the result, or run the command that it is."""
-        place = len(self._codes)
+        number = len(self._codes)
         self._codes.append(codes.DONE)
         async with self._order.turn(command=is_command(prompt)) as waited:
             if waited and self._input.cancel_called:
@@ -277,12 +279,12 @@ class HeadlessRun:
             began, cost = self._job.options.clock.now(), self._session.cost
             prepared = await prepare_input(self._stop, self._session, prompt, input_id=input_id)
             if isinstance(prepared, CommandOutcome):
-                self._codes[place] = prepared.code
+                self._codes[number] = prepared.code
                 await self._print_command(prepared, began, cost)
                 return
             for words in prepared.notes:
                 self._warn(one_line_note(words))
-            self._codes[place] = await self._send(prepared, input_id)
+            self._codes[number] = await self._send(prepared, input_id)
 
     async def _send(self, prepared: PreparedInput, input_id: str | None) -> int:
         """Send one prompt and print the result of its turn, or the recorded one when it was answered before."""
