@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.sandbox.egress import Egress, EgressLimits
+from backstay.system.guarded_http import Egress, EgressLimits
 from backstay.tools.web.download import explain_failure
 from backstay.tools.web.fetch import WARNING, make_web_fetch
-from tests.sandbox.egress_kit import (
+from tests.system.egress_kit import (
     Page,
     Site,
     always,

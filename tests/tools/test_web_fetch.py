@@ -7,13 +7,13 @@ import anyio
 import pytest
 
 from backstay.ports import Tool, ToolOutput
-from backstay.sandbox.egress import Egress
+from backstay.system.guarded_http import Egress
 from backstay.tools.toolset import Toolset
 from backstay.tools.web.download import normalise_url
 from backstay.tools.web.fetch import FRESH_S, REMEMBERED, SHOWN, WARNING, make_web_fetch
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import InlineMedia
-from tests.sandbox.egress_kit import Page, Site, always, certificate_for, leads_to, page
+from tests.system.egress_kit import Page, Site, always, certificate_for, leads_to, page
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

@@ -7,13 +7,13 @@ import anyio
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.sandbox.egress import Egress
+from backstay.system.guarded_http import Egress
 from backstay.tools.toolset import Toolset
 from backstay.tools.web.fetch import WARNING
 from backstay.tools.web.interfaces import SearchEngine, SearchResult
 from backstay.tools.web.search import find_engine, make_web_search, narrow
 from backstay.vocab.errors import UserError
-from tests.sandbox.egress_kit import Page, Site, leads_to, page
+from tests.system.egress_kit import Page, Site, leads_to, page
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from backstay.catalog import sessions
 from backstay.config.model_finder import Finder
 from backstay.headless.approvals import ApprovalQueue
-from backstay.headless.headless_run import HeadlessRun, Job, check_model, model_name
 from backstay.headless.formats import hinting, with_store
+from backstay.headless.headless_run import HeadlessRun, Job, check_model, model_name
 from backstay.headless.lookup import find, fork_warning
 from backstay.headless.result import INTERRUPTED
 from backstay.headless.signals import StopSignals, Warn

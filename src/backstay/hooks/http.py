@@ -10,7 +10,7 @@ import msgspec
 
 from backstay.hooks.run_context import HandlerOutcome, HookInput, RunContext
 from backstay.hooks.spec import HookSpec, HttpHook
-from backstay.sandbox.egress import Egress
+from backstay.system.guarded_http import Egress
 from backstay.vocab.env_keys import without_keys
 from backstay.vocab.errors import BackstayError
 

@@ -1,1 +1,1 @@
-"""Layer 4: what a session may reach: the sandbox of programs, egress, git, protected files."""
+"""Layer 4: programs that a session starts: the sandbox of the kernel, their environment, git, and where paths really lead."""

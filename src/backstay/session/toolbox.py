@@ -139,7 +139,7 @@ class Toolbox:
 
 
 def _client() -> "httpx.AsyncClient":
-    from backstay.sandbox.egress import Egress  # noqa: PLC0415 - it loads the HTTP client
+    from backstay.system.guarded_http import Egress  # noqa: PLC0415 - it loads the HTTP client
 
     return Egress().client()
 

@@ -12,7 +12,7 @@ import httpx2
 
 from backstay.mcp.dependencies import Noise
 from backstay.mcp.spec import ServerSpec
-from backstay.sandbox.egress import Egress, EgressLimits
+from backstay.system.guarded_http import Egress, EgressLimits
 from backstay.system.machine import is_loopback
 from backstay.vocab.errors import BackstayError
 

@@ -30,8 +30,8 @@ from backstay.plugins.plugin import resolve_inside
 from backstay.plugins.tree import remove_tree
 from backstay.providers.local.download import sha256_of
 from backstay.providers.local.sources import pip_settings, trust
-from backstay.sandbox.egress import Egress, EgressLimits
 from backstay.system.files import make_folder
+from backstay.system.guarded_http import Egress, EgressLimits
 from backstay.vocab.errors import UserError
 
 LARGEST: Final = 64 * 1024 * 1024

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backstay.permissions.networks import table
-from backstay.sandbox.egress import Egress
+from backstay.system.guarded_http import Egress
 from backstay.vocab.specs import Mode
 from tests.permissions.desk import weighed
 

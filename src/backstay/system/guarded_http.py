@@ -1,4 +1,4 @@
-"""The guard of what goes out: requests reach public addresses by default ports, and others only where a list allows them.
+"""The HTTP client of the program's own requests: it reaches public addresses by default ports, and others only where a list allows them.
 
     async with Egress().client() as client:
         response = await client.get("https://example.com/")

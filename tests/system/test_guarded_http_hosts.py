@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.permissions.networks import Host, Opening, matches, read_host, why_local
-from backstay.sandbox.egress import Egress
+from backstay.system.guarded_http import Egress
 from backstay.vocab.errors import EgressRefused, UserError
 
 

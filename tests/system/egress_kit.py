@@ -20,7 +20,7 @@ import pytest
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSListener
 
-from backstay.sandbox.egress import Egress, Resolve
+from backstay.system.guarded_http import Egress, Resolve
 from backstay.vocab.errors import EgressRefused
 
 Send = Callable[[bytes], Awaitable[None]]

@@ -13,9 +13,9 @@ import anyio
 import httpx
 import pytest
 
-from backstay.sandbox.egress import Egress, EgressLimits, is_this_machine, resolve_by_system
+from backstay.system.guarded_http import Egress, EgressLimits, is_this_machine, resolve_by_system
 from backstay.vocab.errors import UserError
-from tests.sandbox.egress_kit import Site, always, certificate_for, get, page, rebinding, refusal
+from tests.system.egress_kit import Site, always, certificate_for, get, page, rebinding, refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -226,7 +226,7 @@ async def test_an_address_that_cannot_be_read_is_refused_without_its_password() 
 
 
 async def test_a_certificate_file_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from backstay.sandbox import egress as module
+    from backstay.system import guarded_http as module
 
     module._certificates.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))

@@ -8,9 +8,9 @@ import anyio
 import httpx
 import pytest
 
-from backstay.sandbox.egress import MEMBERS, Egress, EgressLimits
+from backstay.system.guarded_http import MEMBERS, Egress, EgressLimits
 from backstay.vocab.errors import EgressRefused
-from tests.sandbox.egress_kit import Page, Send, Site, for_ever, free_port, get, in_drops, in_silence, page, refusal
+from tests.system.egress_kit import Page, Send, Site, for_ever, free_port, get, in_drops, in_silence, page, refusal
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from backstay.sandbox.egress import Egress
+from backstay.system.guarded_http import Egress
 from backstay.vocab.errors import EgressRefused
-from tests.sandbox.egress_kit import Page, Site, always, certificate_for, get, leads_to, page, refusal
+from tests.system.egress_kit import Page, Site, always, certificate_for, get, leads_to, page, refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +124,7 @@ async def test_what_was_sent_to_one_host_is_sent_on_within_it() -> None:
 async def test_headers_for_one_host_do_not_go_along_to_another() -> None:
     import httpx
 
-    from backstay.sandbox.egress import _judge_redirect
+    from backstay.system.guarded_http import _judge_redirect
 
     secrets = {"Authorization": "Bearer a", "X-Subscription-Token": "b", "Cookie": "c=d", "Accept": "text/html"}
     before = httpx.Request("GET", "https://one.example/", headers=secrets)
