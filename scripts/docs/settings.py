@@ -290,8 +290,9 @@ module that is not Python's own, such as `my_server`: of this it cannot be told 
 that may be a command is followed, and what cannot be told is held. What a script of yours outside the workspace starts in
 turn is not looked at.
 
-A workspace that has nothing of the kind is as good as trusted, and so is one whose settings only make things stricter. One whose git
-configuration names programs is not: git commands that would otherwise run by themselves need a yes there.
+A workspace that has nothing of the kind is as good as trusted, and so is one whose settings only make things stricter. Only programs that
+may load files of it (`python --version` behind a version manager, `pytest --version`, `npm ls`, `pip list`) are asked about until you say
+`backstay trust`. One whose git configuration names programs is not: git commands that would otherwise run by themselves need a yes there.
 
 The home folder, `/`, temporary folders and folders of other users get a warning when they are a project, and so do your own settings when
 others can change them.

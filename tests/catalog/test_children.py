@@ -121,7 +121,7 @@ async def test_a_child_that_an_open_turn_needs_is_neither_deleted_nor_pruned_nor
         await sessions.rename(scene.store, "parent", "important", clock=CLOCK)
         days = (CLOCK.now() - between) / (24 * 3600 * 1_000_000)
         for dry in (True, False):
-            gone = await sessions.prune(scene.store, clock=CLOCK, older_than_days=days, dry_run=dry, tell=told.append)
+            gone = await sessions.prune(scene.store, clock=CLOCK, older_than_days=days, dry_run=dry, report=told.append)
             assert gone == ()
         assert [words.partition(":")[0] for words in told] == [f"{child} stays"] * 2
         await scene.finish(scene.store)

@@ -54,7 +54,7 @@ async def test_a_session_that_is_used_or_opened_after_the_look_stays_and_the_oth
     await old(store, "a", "opened", "used", "z")
     store.opens, store.uses = "opened", "used"
     told: list[str] = []
-    gone = await sessions.prune(store, clock=CLOCK, older_than_days=30, tell=told.append)
+    gone = await sessions.prune(store, clock=CLOCK, older_than_days=30, report=told.append)
     store.opens = ""
     assert {meta.id for meta in gone} == {"a", "z"}
     assert {meta.id for meta in await store.list()} == {"opened", "used"}
@@ -75,9 +75,11 @@ async def test_a_damaged_session_never_counts_as_empty(tmp_path: Path, seq: int)
     store = await open_store(f"sqlite://{tmp_path / 'store'}", clock=CLOCK)
     told: list[str] = []
     for dry in (True, False):
-        gone = await sessions.prune(store, clock=CLOCK, empty=True, dry_run=dry, tell=told.append)
+        gone = await sessions.prune(store, clock=CLOCK, empty=True, dry_run=dry, report=told.append)
         assert [meta.id for meta in gone] == ["void"]
-    await sessions.prune(store, clock=CLOCK, older_than_days=0, tell=told.append)  # how old it is cannot be read either
+    await sessions.prune(
+        store, clock=CLOCK, older_than_days=0, report=told.append
+    )  # how old it is cannot be read either
     assert [meta.id for meta in await store.list()] == ["said"]
     assert told
     assert all("backstay log repair said" in words for words in told)

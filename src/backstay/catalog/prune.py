@@ -13,8 +13,8 @@ from backstay.vocab.specs import SessionMeta
 DAY: Final = 24 * 3600 * 1_000_000
 _BUSY: Final = "somebody has it open"
 
-Tell = Callable[[str], None]
-"""Takes a line for a person."""
+Report = Callable[[str], None]
+"""Takes a line about a session that stays, for a person."""
 
 
 async def prune(
@@ -24,9 +24,9 @@ async def prune(
     older_than_days: float | None = None,
     empty: bool = False,
     dry_run: bool = False,
-    tell: Tell | None = None,
+    report: Report | None = None,
 ) -> tuple[SessionMeta, ...]:
-    """Delete old sessions, or empty ones, and return them. `tell` is told of those that stay all the same, and why.
+    """Delete old sessions, or empty ones, and return them. Call `report` with a line about each that stays all the same, and why.
 
     A session stays that is open, that is damaged, or that the open turn of its parent needs.
     """
@@ -40,8 +40,8 @@ async def prune(
         why = await (pruning.look(meta.id, gone) if dry_run else pruning.take(meta.id, gone))
         if why is None:
             gone[meta.id] = meta
-        elif why and tell is not None:
-            tell(f"{meta.id} stays: {why}.")
+        elif why and report is not None:
+            report(f"{meta.id} stays: {why}.")
     return tuple(gone.values())
 
 
@@ -59,7 +59,7 @@ class _Pruning(Struct, frozen=True):
         return old or (self.empty and meta.empty)
 
     async def take(self, session: str, gone: Collection[str]) -> str | None:
-        """Delete a session; else say why it stays."""
+        """Delete a session and return None, or return why it stays, as `_reason` does."""
         try:
             async with hold_session(self.store, session, "prune"):
                 why = await self._reason(session, gone)
@@ -76,7 +76,7 @@ class _Pruning(Struct, frozen=True):
         return _BUSY if await self.store.holder(session) is not None else await self._reason(session, gone)
 
     async def _reason(self, session: str, gone: Collection[str]) -> str | None:
-        """Return why a session stays as it is now: empty when there is nothing to say about it, None when it goes."""
+        """Return why a session stays; None when it may be deleted; empty when it is gone already, so that nothing is left to report."""
         try:
             trouble = (await self.store.read(session)).trouble
             meta = await self.store.meta(session)

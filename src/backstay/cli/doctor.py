@@ -22,7 +22,7 @@ import anyio
 import click
 
 from backstay.cli import doctor_project, output
-from backstay.cli.doctor_project import Check, Finding, Here, Level
+from backstay.cli.doctor_project import Check, CheckedFolder, Finding, Level
 from backstay.cli.shared_options import StoreLocation, with_location
 from backstay.config.former_name import FORMER, FormerItem, MoveReport, find_former, move_former
 from backstay.config.locations import config_dir
@@ -59,7 +59,7 @@ def command(location: StoreLocation, servers: bool, former: str | None, as_json:
     backstay doctor
     backstay doctor --servers --json
     """
-    here = Here(location, location.folder.absolute(), servers)
+    here = CheckedFolder(location, location.folder.absolute(), servers)
     if former is not None:
         return _move(former, here, as_json=as_json)
     reported: set[str] = set()
@@ -73,7 +73,7 @@ def command(location: StoreLocation, servers: bool, former: str | None, as_json:
     return 0 if well else output.COULD_NOT
 
 
-def _run_check(check: Check, here: Here, reported: set[str]) -> Iterator[Finding]:
+def _run_check(check: Check, here: CheckedFolder, reported: set[str]) -> Iterator[Finding]:
     """Yield the findings of a check; that it cannot run is a finding, too, in full only once for each reason in `reported`."""
     try:
         yield from check(here)
@@ -106,14 +106,14 @@ def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> No
 # --- the program and its folders -------------------------------------------------------------------------------------------------
 
 
-def check_program(here: Here) -> Iterator[Finding]:
+def check_program(here: CheckedFolder) -> Iterator[Finding]:
     """Report the version, and what it runs on."""
     yield Finding(f"backstay {output.full_version()}, Python {platform.python_version()} ({sys.executable})")
     yield Finding(f"{platform.system()} {platform.release()} on {platform.machine()}, as {_who()}")
     yield Finding(f"working folder {str(here.cwd)!r}")
 
 
-def check_folders(here: Here) -> Iterator[Finding]:
+def check_folders(here: CheckedFolder) -> Iterator[Finding]:
     """Report where sessions and settings are, and whether others can read them."""
     for name, folder in (("data", data_dir()), ("settings", config_dir())):
         try:
@@ -132,7 +132,7 @@ def check_folders(here: Here) -> Iterator[Finding]:
             yield Finding(f"{name}: {str(folder)!r}, mode {mode:04o}")
 
 
-def check_former_name(here: Here) -> Iterator[Finding]:
+def check_former_name(here: CheckedFolder) -> Iterator[Finding]:
     """Report what is still kept under the former name of Backstay, and what to type."""
     for item in find_former(here.cwd, store=here.location.path):
         yield Finding(f"{item.kind}: {item.what}", "note" if item.kind == "setting" else "attention", item.todo)
@@ -148,7 +148,7 @@ def _who() -> str:
 # --- the store -------------------------------------------------------------------------------------------------------------------
 
 
-def check_store(here: Here) -> Iterator[Finding]:
+def check_store(here: CheckedFolder) -> Iterator[Finding]:
     """Report whether the store opens and its pages are sound."""
     url = here.location.url
     path = Path(url.partition("://")[2].partition("?")[0]) if url.startswith("sqlite:") else None
@@ -197,7 +197,7 @@ def _check_pages(path: Path) -> Finding:
 # --- sandbox -----------------------------------------------------------------------------------------------------------------
 
 
-def check_sandbox(here: Here) -> Iterator[Finding]:
+def check_sandbox(here: CheckedFolder) -> Iterator[Finding]:
     """Try the sandbox of each scope, and report it."""
     scopes: tuple[FsScope, ...] = ("sandboxed", "project")
     for scope in scopes:
@@ -221,7 +221,7 @@ def _sandbox(scope: FsScope) -> Iterator[Finding]:
 # --- programs and models ---------------------------------------------------------------------------------------------------------
 
 
-def check_programs(here: Here) -> Iterator[Finding]:
+def check_programs(here: CheckedFolder) -> Iterator[Finding]:
     """Report the programs and libraries that tools need."""
     find = functools.partial(find_program_outside, root=project_root(here.cwd))
     yield _program("bash", find("bash"), "Commands run in /bin/sh until then. Install bash.")
@@ -242,7 +242,7 @@ def check_programs(here: Here) -> Iterator[Finding]:
         )
 
 
-def _ripgrep(here: Here) -> Finding:
+def _ripgrep(here: CheckedFolder) -> Finding:
     try:
         found: str | None = find_ripgrep(str(here.cwd))
     except NoRipgrep:
@@ -263,7 +263,7 @@ def _program(name: str, path: str | None, todo: str, *, level: Level = "attentio
     return Finding(f"{name}: {path}{f' ({lines[0].strip()})' if lines else ''}")
 
 
-def check_models(here: Here) -> Iterator[Finding]:
+def check_models(here: CheckedFolder) -> Iterator[Finding]:
     """Report which keys are set: the names of the variables, never their values."""
     known = dict.fromkeys(key for provider in PROVIDERS.values() for key in provider.keys)
     keys = [name for name in known if os.environ.get(name, "").strip()]
@@ -275,7 +275,7 @@ def check_models(here: Here) -> Iterator[Finding]:
     yield from _profiles(here)
 
 
-def _profiles(here: Here) -> Iterator[Finding]:
+def _profiles(here: CheckedFolder) -> Iterator[Finding]:
     try:
         settings = here.layered.settings
     except UserError:  # the section about settings reports it
@@ -292,7 +292,7 @@ def _profiles(here: Here) -> Iterator[Finding]:
 # --- the terminal -----------------------------------------------------------------------------------------------
 
 
-def check_terminal(here: Here) -> Iterator[Finding]:
+def check_terminal(here: CheckedFolder) -> Iterator[Finding]:
     """Report what the terminal can show."""
     if not sys.stdout.isatty():
         yield Finding("standard output is no terminal")
@@ -321,7 +321,7 @@ CHECKS: Final[list[tuple[str, Check]]] = [
 # --- --move-from -----------------------------------------------------------------------------------------------------------------
 
 
-def _move(name: str, here: Here, *, as_json: bool) -> int:
+def _move(name: str, here: CheckedFolder, *, as_json: bool) -> int:
     """Move what is kept under the former `name`; return 1 when something was in the way."""
     if name.lower() != FORMER:
         raise UserError(f"Backstay was never called {name!r}. Type: backstay doctor --move-from {FORMER}")

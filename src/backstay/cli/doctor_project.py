@@ -40,8 +40,8 @@ class Finding(Struct, frozen=True):
     """More about it, for programs."""
 
 
-class Here(Struct, frozen=True, dict=True):
-    """The place that is checked."""
+class CheckedFolder(Struct, frozen=True, dict=True):
+    """The folder and the store that the checks look at. Settings and discovery are read once, when a check first asks for them."""
 
     location: StoreLocation
     cwd: Path
@@ -68,7 +68,7 @@ class Here(Struct, frozen=True, dict=True):
         return discover_here(self.layered, model=self.model)
 
 
-Check = Callable[[Here], Iterable[Finding]]
+Check = Callable[[CheckedFolder], Iterable[Finding]]
 
 MAX_NAMES: Final = 12
 """Names in one line."""
@@ -76,7 +76,7 @@ START_S: Final = 10.0
 """Seconds that a server may take to answer."""
 
 
-def check_settings(here: Here) -> Iterator[Finding]:
+def check_settings(here: CheckedFolder) -> Iterator[Finding]:
     """Report the settings files in force here, their rules and hooks, and what is odd about them."""
     found = here.layered
     for file in found.files:
@@ -101,7 +101,7 @@ def check_settings(here: Here) -> Iterator[Finding]:
         yield Finding(redact_untrusted(warning), "attention")
 
 
-def check_workspace(here: Here) -> Iterator[Finding]:
+def check_workspace(here: CheckedFolder) -> Iterator[Finding]:
     """Report whether the workspace is trusted, and what waits for that."""
     trust = here.layered.trust
     kinds = Counter(claim.kind for claim in trust.survey.claims)
@@ -118,7 +118,7 @@ def check_workspace(here: Here) -> Iterator[Finding]:
         yield Finding(words + by_kind, "note", todo, detail)
 
 
-def check_instructions(here: Here) -> Iterator[Finding]:
+def check_instructions(here: CheckedFolder) -> Iterator[Finding]:
     """Report the instructions of a new session, and their files."""
     found = here.discovery.instructions
     parts = [
@@ -133,7 +133,7 @@ def check_instructions(here: Here) -> Iterator[Finding]:
         yield Finding(redact_untrusted(words), "note")
 
 
-def check_extensions(here: Here) -> Iterator[Finding]:
+def check_extensions(here: CheckedFolder) -> Iterator[Finding]:
     """Report skills, commands and agents, and what is wrong with their files."""
     found = here.discovery.found
     own = [each for each in found.agents if each.source != "built-in"]
@@ -155,7 +155,7 @@ def check_extensions(here: Here) -> Iterator[Finding]:
         )
 
 
-def check_servers(here: Here) -> Iterator[Finding]:
+def check_servers(here: CheckedFolder) -> Iterator[Finding]:
     """Report the MCP servers, and, if `here.servers` is set, whether they answer."""
     found = _servers(here)
     states = _start_servers(here, found) if here.servers and found.specs else {}
@@ -180,7 +180,7 @@ def check_servers(here: Here) -> Iterator[Finding]:
         yield Finding(redact_untrusted(words), "attention")
 
 
-def check_plugins(here: Here) -> Iterator[Finding]:
+def check_plugins(here: CheckedFolder) -> Iterator[Finding]:
     """Report the plugins that are on."""
     loaded = here.discovery.plugins
     names = [f"{each.name} {each.version}".strip() for each in loaded.plugins]
@@ -191,7 +191,7 @@ def check_plugins(here: Here) -> Iterator[Finding]:
         yield Finding(redact_untrusted(words), "attention")
 
 
-def check_kept(here: Here) -> Iterator[Finding]:
+def check_kept(here: CheckedFolder) -> Iterator[Finding]:
     """Report the memory of the project, and whether files are checkpointed."""
     memory = here.discovery.memory
     if memory is None:
@@ -218,7 +218,7 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
 """The checks of a repository, in order."""
 
 
-def _counts(file: LayerFile, here: Here) -> str:
+def _counts(file: LayerFile, here: CheckedFolder) -> str:
     if file.broken:
         return " (broken: what it denied when it was last read holds)"
     return (
@@ -244,7 +244,7 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(every[:MAX_NAMES]) + more
 
 
-def _relative(here: Here, path: str) -> str:
+def _relative(here: CheckedFolder, path: str) -> str:
     """Return a path below the working folder relative to it."""
     whole = Path(path)
     return str(whole.relative_to(here.cwd)) if whole.is_relative_to(here.cwd) else path
@@ -257,7 +257,7 @@ def _how(entry: dict[str, object]) -> str:
     return redact_untrusted(" ".join(words))
 
 
-def _servers(here: Here) -> ServersFound:
+def _servers(here: CheckedFolder) -> ServersFound:
     plugins = [
         PluginServers(plugin=each.name, folder=each.folder, servers=each.mcp_servers_raw)
         for each in here.discovery.plugins.plugins
@@ -267,7 +267,7 @@ def _servers(here: Here) -> ServersFound:
     return read_servers(ServerInputs(layered=here.layered, plugins=plugins, keys=keys))
 
 
-def _start_servers(here: Here, found: ServersFound) -> dict[str, ServerStatus]:
+def _start_servers(here: CheckedFolder, found: ServersFound) -> dict[str, ServerStatus]:
     """Start the servers for a short time, and return the status of each."""
     trust = here.layered.trust
     free, _ = may_start(found.specs, trust.held_hooks, own_runs(trust, str(here.cwd)))

@@ -269,11 +269,11 @@ async def prune(
         clock = SystemClock()
         which = functools.partial(catalog.prune, store, clock=clock, older_than_days=older_than, empty=empty)
         stay: list[str] = []
-        gone = await which(dry_run=True, tell=stay.append)
+        gone = await which(dry_run=True, report=stay.append)
         if gone and not dry_run:
             _confirm(f"Delete {pluralise(len(gone), 'session')}?", yes=yes)
             stay.clear()
-            gone = await which(tell=stay.append)
+            gone = await which(report=stay.append)
     for reason in stay:
         warn(reason)
     ids = [meta.id for meta in gone]

@@ -178,7 +178,10 @@ def listing_limit(window: int) -> int:
 
 
 def listing(entries: Sequence[Listed], limit: int) -> tuple[str, bool]:
-    """Return the entries as lines within `limit` bytes, and whether anything was left out. The first entries are described first."""
+    """Return a list of the entries within `limit` bytes, and whether anything was left out.
+
+    Each entry has a line with its description, in order, while there is room; the names of the rest stand together behind them.
+    """
     if not entries:
         return "", False
     names = [_line(entry.name, LONGEST_NAME) for entry in entries]

@@ -125,7 +125,7 @@ class TextDecoder:
         self._begun = ""
 
     def add(self, piece: bytes, *, final: bool = False) -> str:
-        """Return the text that `piece` completes. With `final`, nothing is held back any more."""
+        """Add text and return the lines that it completes. With `final`, return all that is left."""
         text = self._begun + self._decoder.decode(piece, final=final)
         self._begun = ""
         if "\x1b" in text:
@@ -145,7 +145,7 @@ class LineBuffer:
         self._line = ""
 
     def add(self, text: str, *, final: bool = False) -> str:
-        """Return the text that `piece` completes. With `final`, nothing is held back any more."""
+        """Add text and return the lines that it completes. With `final`, return all that is left."""
         whole = self._line + text
         at = len(whole) if final else whole.rfind("\n") + 1
         if len(whole) - at > LONGEST_LINE:

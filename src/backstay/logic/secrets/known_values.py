@@ -96,7 +96,7 @@ class KnownValues:
                 yield Run(0, size)
 
     def _places(self, text: str) -> list[int]:
-        """Return where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
+        """Return where a window may begin, in order."""
         probes = self._probes
         hits = [at for at in range(0, len(text) - _PROBE + 1, _STEP) if text[at : at + _PROBE] in probes]
         last = len(text) - WINDOW

@@ -203,7 +203,7 @@ def project_tools(project: ProjectContext) -> "tuple[Tool, ...]":
 
 
 def tool_name(command: str) -> str:
-    """Return the name of a command's tool: within what providers take, and never that of another command."""
+    """Return the name of a command's tool: short, of letters, digits, `_` and `-`, and with a hash where two commands could meet."""
     plain = "".join(each if (each.isalnum() and each.isascii()) or each in "_-" else "_" for each in command)
     whole = PREFIX + plain
     if len(whole) <= LONGEST_NAME and plain == command:

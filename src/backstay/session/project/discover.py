@@ -28,7 +28,7 @@ _ABOUT_PLUGINS: Final = (b"Plugins", b"Marketplaces", b"\\u")
 
 
 class NoPlugins(Struct, frozen=True, kw_only=True):
-    """What `Loaded` is where no settings speak of plugins; most people's do not, and then nothing of plugins is loaded."""
+    """Stands in for `Loaded` when no settings mention plugins, so that the plugin code is not imported."""
 
     plugins: "tuple[Plugin, ...]" = ()
     problems: tuple[str, ...] = ()

@@ -55,7 +55,7 @@ def turn(target: FileTarget) -> Iterator[None]:
 
 
 def open_locked(opened: OpenedPath) -> int | None:
-    """Open the file at `place` for reading, locked against other processes; None when there is no file."""
+    """Open an existing file for reading, locked against other processes; None when there is no file."""
     handles: list[int] = []
 
     def attempt() -> bool:
