@@ -159,7 +159,8 @@ def read_layers(
     files = tuple(_read(wanted, DenialCopies(data), notes))
     own = tuple(file for file in files if not file.place.of_project)
     brought = tuple(file for file in files if file.place.of_project)
-    seen = survey(root, cwd, brought, own=own, home=paths.home, mode=own_mode(files), bare=bare)
+    mode = own_mode(files)
+    seen = survey(root, cwd, brought, own=own, home=paths.home, mode=mode, bare=bare, environment=environment)
     judged = _trust(TrustStore(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += warn_of_odd_root(Path(seen.root), paths.home)

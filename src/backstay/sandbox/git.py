@@ -42,20 +42,28 @@ class GitOutput(Struct, frozen=True):
         return self.out.decode("utf-8", "replace")
 
 
-def git_environment(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
+def git_environment(
+    folder: str | os.PathLike[str] | None = None, environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the variables that keep git from running programs which a repository's configuration names.
 
     With `folder`, drivers and aliases that the repository there invents are turned off by name as well; that starts git once to ask.
+    What `environment`, to which they are added, sets of git's configuration stays in front of them.
     """
     settings = dict(_SETTINGS)
     if folder is not None and shutil.which("git"):
         settings |= _disarm_settings(os.fspath(folder))
-    return {**_VARIABLES, **_as_variables(settings)}
+    return {**_VARIABLES, **_as_variables(settings, environment or {})}
 
 
-def careful_git() -> dict[str, str]:
-    """Return the variables that keep git out of submodules and from starting a monitor, for a workspace that is not trusted yet."""
-    return _as_variables({key: _SETTINGS[key] for key in _CAREFUL})
+def careful_git(environment: Mapping[str, str], *, asked: bool, bare: bool) -> dict[str, str]:
+    """Return the variables for git in a workspace that is trusted, to be added to `environment`.
+
+    git takes no repository that lies around a folder without a `.git`, unless the session was opened in such a one (`bare`).
+    Where nobody was asked for trust (`asked`), it stays out of submodules and starts no monitor.
+    """
+    keys = (*(() if bare else (_EXPLICIT,)), *(() if asked else _CAREFUL))
+    return _as_variables({key: _SETTINGS[key] for key in keys}, environment)
 
 
 async def run_git(args: Sequence[str], cwd: str | os.PathLike[str], *, deadline_s: float = DEADLINE_S) -> GitOutput:
@@ -107,6 +115,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "submodule.recurse": "false",
     "tag.gpgSign": "false",
 }
+_EXPLICIT: Final = "safe.bareRepository"
 _CAREFUL: Final = ("core.fsmonitor", "diff.ignoreSubmodules", "submodule.recurse")
 _COMPARE: Final = 'f() { diff -u -- "$2" "$5"; true; }; f'
 _NOT_HERE: Final = "!echo 'This alias comes from a workspace that is not trusted; it was not run.' >&2; false #"
@@ -131,6 +140,8 @@ _PATTERNS: Final = tuple((re.compile(f"(?s:{pattern})"), value) for pattern, val
 _REMOTE: Final = re.compile(r"(?s:remote\.(.*)\.(uploadpack|receivepack))")
 _SUBMODULE: Final = re.compile(r"(?s:submodule\.(.*)\.[^.]+)")
 _TOO_MANY: Final = 2_000
+_DIGITS: Final = 7
+"""Of a count of settings that git could have taken."""
 
 
 def _disarm_settings(folder: str) -> dict[str, str]:
@@ -171,7 +182,7 @@ def _list_settings(folder: str, *where: str) -> Iterator[str]:
         return
     command = [_program(), "config", *where, "--list", "--null", "--name-only", "--show-scope"]
     try:
-        environment = {**_own(os.environ), **_VARIABLES, **_as_variables(_SETTINGS)}
+        environment = {**_own(os.environ), **_VARIABLES, **_as_variables(_SETTINGS, {})}
         ran = subprocess.run(
             command,
             cwd=folder,
@@ -189,11 +200,107 @@ def _list_settings(folder: str, *where: str) -> Iterator[str]:
             yield name
 
 
-def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    found = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings.items()):
+def _as_variables(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with `settings`, after those that `environment` has in this form: git takes the last one of a name."""
+    given = environment.get("GIT_CONFIG_COUNT", "")
+    first = int(given) if given.isascii() and given.isdigit() and len(given) < _DIGITS else 0
+    found = {"GIT_CONFIG_COUNT": str(first + len(settings))}
+    for number, (key, value) in enumerate(settings.items(), first):
         found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return found
+
+
+# --- the repository that git itself finds ----------------------------------------------------------------------------------------
+
+
+class FoundRepository(Struct, frozen=True):
+    """The repository that git takes for a folder, in its own words."""
+
+    folders: tuple[Path, ...]
+    """Its git folder, then the one with the configuration that linked work trees share."""
+    tree: Path | None
+    """The root of its work tree; None when the folder lies in none."""
+    settings: tuple[tuple[Path, str, str], ...]
+    """What its configuration sets, with everything that is included: file, key, value."""
+    files: tuple[Path, ...]
+    """All files of settings that count there, the person's own too."""
+    bare: bool
+    """Whether git takes it for the files that lie around the folder, without any `.git`: what `safe.bareRepository` forbids."""
+
+
+def find_repository(folder: Path, environment: Mapping[str, str]) -> FoundRepository | None:
+    """Ask git which repository it takes for `folder`, absolute and without links; None when it takes none.
+
+    Raise `ValueError` with a few words when the answer is not understood.
+    """
+    parts = (each / name for each in (folder, *folder.parents) for name in (".git", "HEAD"))
+    if "GIT_DIR" not in environment and not any(map(os.path.lexists, parts)):
+        return None  # git looks for these names first
+    try:
+        program = _program()
+    except UserError:
+        return None
+    known = without_loading(without_keys(environment))
+    own = {name: value for name, value in known.items() if name != "GIT_CONFIG" and not name.startswith("GIT_TRACE")}
+    settings = dict(_SETTINGS)
+    asked = _ask((program, *_WHERE), folder, own | _as_variables(settings, own))
+    if bare := _IS_BARE in asked.stderr:
+        del settings[_EXPLICIT]
+        asked = _ask((program, *_WHERE), folder, own | _as_variables(settings, own))
+    *lines, rest = os.fsdecode(asked.stdout).split("\n")
+    if asked.returncode and not lines and any(each in asked.stderr for each in _NONE):
+        return None
+    if rest or len(lines) not in (2, 3) or (asked.returncode and (len(lines), _NO_TREE in asked.stderr) != (2, True)):
+        raise ValueError(_say(asked))
+    tree = Path(lines[2]) if len(lines) > 2 else None
+    listed = _ask((program, *_WHAT), folder, own | _as_variables(settings, own))
+    words = os.fsdecode(listed.stdout).split("\0")
+    if listed.returncode or len(words) % 3 != 1:
+        raise ValueError(_say(listed))
+    files = [(tree or folder) / origin.removeprefix("file:") for origin in words[1::3]]
+    read = dict.fromkeys(file for scope, file in zip(words[::3], files, strict=False) if scope != "command")
+    found = list[tuple[Path, str, str]]()
+    for scope, file, line in zip(words[::3], files, words[2::3], strict=False):
+        key, equals, value = line.partition("\n")
+        if scope in ("local", "worktree"):
+            found.append((file, key, value if equals else "true"))
+    return FoundRepository((Path(lines[0]), folder / lines[1]), tree, tuple(found), tuple(read), bare)
+
+
+def _ask(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env={**environment, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_PATIENCE_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"git does not answer within {_PATIENCE_S:g} s") from None
+    except OSError as exc:
+        raise ValueError(f"git cannot be started: {exc.strerror}") from exc
+
+
+def _say(answer: subprocess.CompletedProcess[bytes]) -> str:
+    words = answer.stderr.decode("utf-8", "replace").strip().splitlines()
+    return words[-1] if words else "its answer is not understood"
+
+
+_WHERE: Final = ("rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+_WHAT: Final = ("--no-pager", "config", "--list", "--null", "--show-scope", "--show-origin")
+_IS_BARE: Final = b"fatal: cannot use bare repository"
+_NO_TREE: Final = b"fatal: this operation must be run in a work tree"
+_NONE: Final = (
+    b"fatal: not a git repository",
+    _IS_BARE,
+    b"fatal: detected dubious ownership",
+    b"fatal: unsafe repository",
+)
+"""How git says that it takes no repository, and reads no configuration of one."""
+_PATIENCE_S: Final = 5.0
 
 
 # --- commands of our own ---------------------------------------------------------------------------------------------------------
@@ -298,16 +405,16 @@ def _git_folder(root: Path) -> Path:
     git = root / ".git"
     if git.is_dir():
         return git
-    text = _content(git).decode()
+    text = os.fsdecode(_content(git))
     if not text.startswith("gitdir: "):
         raise ValueError(f"{git} names no folder")
-    return root / text.removeprefix("gitdir: ").strip()
+    return root / text.removeprefix("gitdir: ").rstrip("\r\n")
 
 
 def _common_folder(git: Path) -> Path:
     """Return the folder with the configuration, which linked work trees share."""
     common = git / "commondir"
-    return git / _content(common).decode().strip() if common.is_file() else git
+    return git / os.fsdecode(_content(common)).rstrip("\r\n") if common.is_file() else git
 
 
 def _content(path: Path) -> bytes:

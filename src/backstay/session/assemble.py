@@ -313,7 +313,8 @@ async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     prepared, stack = opening.prepared, opening.stack
     options = with_model_profile(opening.options, prepared.model)
     inbox = Inbox()
-    running = options.resolved.inventory.running if options.resolved.inventory is not None else ()
+    inventory = options.resolved.inventory
+    running = inventory.running if inventory is not None else ()
     trusted = options.trust is not False
     call_site = call_site_of(
         prepared.state.meta.cwd,
@@ -327,7 +328,8 @@ async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
     outputs = StoredOutputs(opening.store, inbox, prepared.state)
     project = await find_project(options, prepared, facts, call_site, outputs, stack)
     options = with_project(options, project)
-    toolbox = Toolbox(call_site, options.rules, outputs, options.resolved.environment, options.resolved.keys)
+    environment, is_bare = options.resolved.environment, inventory is not None and inventory.bare
+    toolbox = Toolbox(call_site, options.rules, outputs, environment, options.resolved.keys, bare=is_bare)
     stack.push_async_callback(_run_shielded, toolbox.aclose)
     toolset = _toolset(options, prepared.model, toolbox, project)
     mask = Mask(options.resolved.keys.values(os.environ), secret_values(os.environ))

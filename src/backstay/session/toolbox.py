@@ -68,16 +68,18 @@ class Toolbox:
         outputs: StoredOutputs,
         environment: Mapping[str, str] | None = None,
         keys: Keys = BUILT_IN,
+        *,
+        bare: bool = False,
     ) -> None:
-        """Bind the tools."""
+        """Bind the tools. `bare`: whether the session was opened in a bare repository, see `careful_git`."""
         self.call_site = call_site
         self.rules = rules
         self.outputs = outputs
-        careful = {} if call_site.trust_given else careful_git()
-        guard = careful if call_site.trusted else git_environment(call_site.cwd)
         added = environment or {}
-        clean = harden_environment({**os.environ, **added}, call_site.roots, call_site.cwd)
-        self.programs = {**added, **clean, **guard}
+        known = {**os.environ, **added}
+        careful = careful_git(known, asked=call_site.trust_given, bare=bare)
+        guard = careful if call_site.trusted else git_environment(call_site.cwd, known)
+        self.programs = {**added, **harden_environment(known, call_site.roots, call_site.cwd), **guard}
         """The variables of every program that is started, by tools and by hooks."""
         self.keys = keys
         """What no program gets."""

@@ -3,6 +3,7 @@
 In the sections where git knows such keys, only those that are known to be harmless are passed over.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -29,7 +30,7 @@ class Unclear(ValueError):
 
 def program_keys(content: str) -> tuple[tuple[str, str], ...]:
     """Return the keys of a git configuration that may run a program, with their values, in order. Raise `Unclear`."""
-    return tuple((key, value) for key, value in git_keys(content) if not _is_harmless(key, value))
+    return tuple((key, value) for key, value in git_keys(content) if not is_harmless(key, value))
 
 
 def git_keys(content: str) -> Iterator[tuple[str, str]]:
@@ -104,7 +105,8 @@ def _line(content: str, at: int) -> str:
     return f"line {content.count(chr(10), 0, at) + 1} cannot be read"
 
 
-def _is_harmless(key: str, value: str) -> bool:
+def is_harmless(key: str, value: str) -> bool:
+    """Return whether a key of git's configuration, as git prints it, runs nothing with this value."""
     section, _, rest = key.partition(".")
     sub, _, name = rest.rpartition(".")
     if section not in _HARMLESS:
@@ -202,6 +204,7 @@ _BY_VALUE: Final = {
 """Keys that are harmless with these values alone, in small letters."""
 
 _OF_GIT: Final = ("HEAD", "config", "config.worktree")
+_PARTS: Final = ("commondir", "config", "config.worktree", "hooks", "objects", "refs")
 _WITHOUT_MODULES: Final = frozenset(("objects", "refs", "logs", "hooks", "info", "lfs", "branches", "rr-cache"))
 """Folders of a git folder in which no submodule is kept."""
 
@@ -220,24 +223,44 @@ class Submodules(Struct, frozen=True):
 
 
 def own_folders(root: Path, cwd: Path) -> Iterator[Path]:
-    """Yield where git would find its configuration: the project's own folder, and a bare repository around the working folder."""
+    """Yield where git may find its configuration: the project's own folder, and a bare repository around the working folder.
+
+    What git takes is for git to say (`find_repository`). These are looked at also where it takes none of them now.
+    """
     yield from _git_of(root)
     for folder in (cwd, *cwd.parents):
-        if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
-            yield folder
+        if _has_head(folder):
+            yield from _with_common(folder)
         if folder == root:
             return
 
 
-def submodules(own: Iterable[Path], root: Path, most: int) -> Submodules:
+def git_parts(cwd: Path) -> Iterator[Path]:
+    """Yield what makes a bare repository of a folder, for the working folder and each above it: all of it where there is a HEAD."""
+    for folder in (cwd, *cwd.parents):
+        yield folder / "HEAD"
+        if _has_head(folder):
+            yield from (folder / name for name in _PARTS)
+
+
+def _has_head(folder: Path) -> bool:
+    """Return whether a HEAD lies in a folder that git may be content with: a file, or a link that leads anywhere."""
+    head = folder / "HEAD"
+    return head.is_symlink() or (os.path.lexists(head) and not head.is_dir())
+
+
+def submodules(own: Iterable[tuple[Path, Path]], most: int) -> Submodules:
     """Find the git folders of submodules and of those in them: what lies in `modules` of `own` folders, and what their indexes name.
 
-    Raise `TooMany` when more than `most` folders must be looked at, `OSError` when one cannot be.
+    `own` are git folders with their work trees. Raise `TooMany` when more than `most` folders must be looked at, `OSError` when one
+    cannot be.
     """
     own = tuple(own)
-    found = {os.path.realpath(folder): folder for git in own for folder in _find_module_folders(git / "modules", most)}
+    found = {
+        os.path.realpath(folder): folder for git, _ in own for folder in _find_module_folders(git / "modules", most)
+    }
     unread = list[tuple[Path, str]]()
-    waiting, known = [(git, root) for git in own], set[tuple[str, str]]()
+    waiting, known = list(own), set[tuple[str, str]]()
     while waiting:
         git, tree = waiting.pop()
         if (real := (os.path.realpath(git), os.path.realpath(tree))) in known:
@@ -253,7 +276,7 @@ def submodules(own: Iterable[Path], root: Path, most: int) -> Submodules:
         inner = [(folder, tree / name) for name in names for folder in _git_of(tree / name)]
         found |= {os.path.realpath(folder): folder for folder, _ in inner}
         waiting += inner
-    for folder in own:
+    for folder, _ in own:
         found.pop(os.path.realpath(folder), None)
     return Submodules(tuple(found.values()), tuple(unread))
 
@@ -283,21 +306,22 @@ def _check(count: int, most: int) -> None:
 
 
 def _git_of(tree: Path) -> Iterator[Path]:
-    """Yield the git folders of a work tree."""
+    """Yield the git folders of a work tree. That of a worktree or a submodule is named by a file."""
     own = tree / ".git"
     if own.is_dir():
-        yield own
+        yield from _with_common(own)
     elif not is_missing(own):
-        yield from _read_pointer(own)
+        yield from (each for folder in _read_name(own, "gitdir: ") for each in _with_common(folder))
 
 
-def _read_pointer(file: Path) -> Iterator[Path]:
-    """Yield the folders of a worktree or a submodule, whose `.git` is a file that names them."""
-    try:
+def _with_common(folder: Path) -> Iterator[Path]:
+    """Yield a git folder, and the one that it shares its configuration with."""
+    yield folder
+    yield from _read_name(folder / "commondir")
+
+
+def _read_name(file: Path, prefix: str = "") -> Iterator[Path]:
+    """Yield the folder that a file names, as git reads it: only the ends of lines do not belong to the name."""
+    with contextlib.suppress(OSError):
         content, _ = read_regular(file, LARGEST)
-        folder = file.parent / os.fsdecode(content.replace(b"\0", b"")).removeprefix("gitdir:").strip()
-        yield folder
-        shared, _ = read_regular(folder / "commondir", LARGEST)
-    except OSError:
-        return
-    yield folder / os.fsdecode(shared.replace(b"\0", b"")).strip()
+        yield file.parent / os.fsdecode(content.partition(b"\0")[0]).removeprefix(prefix).rstrip("\r\n")

@@ -17,7 +17,15 @@ from backstay.config.private_file import writable_name
 from backstay.config.secret import mask
 from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, OWN, Contents, sha
 from backstay.config.trust.followed import NotFollowed
-from backstay.config.trust.git_config import TooMany, Unclear, own_folders, program_keys, submodules
+from backstay.config.trust.git_config import (
+    TooMany,
+    Unclear,
+    git_parts,
+    is_harmless,
+    own_folders,
+    program_keys,
+    submodules,
+)
 from backstay.config.trust.own_programs import is_foreign_module, own_program
 from backstay.config.trust.run_files import (
     HookCommand,
@@ -27,6 +35,7 @@ from backstay.config.trust.run_files import (
     server_commands,
 )
 from backstay.logic.decide.policy import looser
+from backstay.sandbox.git import FoundRepository, find_repository
 from backstay.skills.frontmatter import normalise_key, read_frontmatter
 from backstay.skills.problems import Unusable
 from backstay.system.files import is_missing, open_regular, read_regular
@@ -166,6 +175,8 @@ class WorkspaceInventory(Struct, frozen=True, kw_only=True):
     """The commands of the person's own programs that were looked at; those of plugins and of this run's servers are not among them."""
     running: tuple[str, ...] = ()
     """Files and folders of the workspace that hooks, servers and git run, there or not; absolute, as named and as they lead."""
+    bare: bool = False
+    """Whether git takes what lies around the working folder for a repository, without any `.git`."""
 
     @property
     def digest(self) -> str:
@@ -185,12 +196,13 @@ def survey(
     bare: bool = False,
     most_files: int = MOST_FILES,
     most_bytes: int = MOST_BYTES,
+    environment: Mapping[str, str] = os.environ,
 ) -> WorkspaceInventory:
     """Look at what the project `root` brings along. `files` are its settings, already read: those very bytes are looked at.
 
     Nothing is run, no link of an extension is followed, and what is looked at is bounded. `mode` is the one that
     holds without the project. `own` are the person's files: what their programs would run out of the project. `bare`: only
-    that, and what git would run.
+    that, and what git would run. `environment` says where git is led to.
     """
     found = _Collector(Path(os.path.realpath(root)), Path(os.path.realpath(cwd)), home, most_files, most_bytes)
     if not bare:
@@ -201,7 +213,8 @@ def survey(
         found.extensions()
     for file in own:
         found.own(file)
-    found.git()
+    led = (each for file in (*reversed(own), *reversed(files)) for each in (file.environment or {}).items())
+    found.git({**environment, **{name: str(value) for name, value in led if name.startswith("GIT_")}})
     return WorkspaceInventory(
         root=str(found.root),
         claims=tuple(dict.fromkeys(found.claims)),
@@ -211,6 +224,7 @@ def survey(
         named=found.named,
         own=tuple(dict.fromkeys(found.commands)),
         running=tuple(dict.fromkeys(each for path in found.running for each in (str(path), os.path.realpath(path)))),
+        bare=found.bare,
     )
 
 
@@ -245,6 +259,8 @@ class _Collector(Contents):
         self.named: dict[str, str] = {}
         self.commands: list[str] = []
         self.running: list[Path] = []
+        self.bare = False
+        self._git_known: set[tuple[str, str, str]] = set()
         self._bases = (root,) if cwd == root else (root, cwd)
         self._home = home
 
@@ -399,19 +415,41 @@ class _Collector(Contents):
 
     # --- git -------------------------------------------------------------------------------------------------------------------------
 
-    def git(self) -> None:
-        own = tuple(own_folders(self.root, self._bases[-1]))
-        for folder in own:
-            self._git_folder(folder, own=True)
+    def git(self, environment: Mapping[str, str]) -> None:
+        cwd, repository = self._bases[-1], None
+        self.running += git_parts(cwd)
         try:
-            inner = submodules(own, self.root, self.files_left)
+            repository = find_repository(cwd, environment)
+        except ValueError as exc:
+            self._git_item("found", f"git was asked for its repository: {exc}", "", cwd / ".git")
+        own = [(folder, self.root) for folder in own_folders(self.root, cwd)]
+        if repository is not None:
+            self.bare = repository.bare
+            self.running += (*repository.folders, *repository.files)
+            own += ((folder, repository.tree or cwd) for folder in repository.folders)
+        for folder in {os.path.realpath(folder): folder for folder, _ in reversed(own)}.values():
+            self._git_folder(folder, own=True)
+        self._git_settings(repository)
+        try:
+            inner = submodules(own, self.files_left)
         except (TooMany, OSError) as exc:
             self.problem = self.problem or str(exc)
             return
+        self.running += inner.folders
         for folder in inner.folders:
             self._git_folder(folder, own=False)
         for index, why in inner.unread:
             self._git_item("", f"cannot be read: {why}", "", index)
+
+    def _git_settings(self, repository: FoundRepository | None) -> None:
+        """Add what git says that the repository sets and that was not found in its files, as in what they include."""
+        found: dict[Path, list[tuple[str, str]]] = {}
+        for path, key, value in repository.settings if repository is not None else ():
+            pairs = found.setdefault(path, [])
+            if not is_harmless(key, value) and (os.path.realpath(path), key, value) not in self._git_known:
+                pairs.append((key, value))
+        for path, pairs in found.items():
+            self._git_keys(path.parent, path, pairs, own=True)
 
     def _git_folder(self, folder: Path, *, own: bool) -> None:
         for name in ("config", "config.worktree"):
@@ -438,6 +476,10 @@ class _Collector(Contents):
         except (OSError, Unclear) as exc:
             self._git_item("", f"cannot be read: {getattr(exc, 'strerror', None) or exc}", "", path)
             return
+        self._git_known |= {(os.path.realpath(path), key, value) for key, value in found}
+        self._git_keys(folder, path, found, own=own)
+
+    def _git_keys(self, folder: Path, path: Path, found: Sequence[tuple[str, str]], *, own: bool) -> None:
         if len(found) > MOST_GIT_KEYS:
             self.problem = self.problem or f"{path} names more than {MOST_GIT_KEYS} programs"
         count: Counter[str] = Counter()
@@ -458,8 +500,10 @@ class _Collector(Contents):
             self.running.append(path)
             yield self.content(path, follow=True)
         target = Path(os.path.expanduser(value))
-        if key.startswith("include") and (target := folder / target).is_file():
-            yield self.content(target, follow=True)
+        if key.startswith("include"):
+            self.running.append(folder / target)
+            if (folder / target).is_file():
+                yield self.content(folder / target, follow=True)
         if key == "core.hookspath":
             self.running.append(Path(os.path.normpath(self.root / target)))
             yield from self._git_hooks(self.root / target)
