@@ -284,14 +284,75 @@ def test_git_of_a_submodule_runs_none_of_its_programs(hostile: Hostile) -> None:
     assert set(hostile.ran) >= {"fsm", "clean"}
 
 
-def test_git_leaves_submodules_alone_where_nobody_was_asked(door: Door) -> None:
-    subprocess.run(["git", "init", "-q"], cwd=door.work, check=True)
-    names = ("core.fsmonitor", "diff.ignoreSubmodules", "submodule.recurse")
+def ask_git(door: Door, *names: str, flags: tuple[str, ...] = (), cwd: Path | None = None) -> list[str]:
+    """What git says of its configuration in a command of a session."""
     calls = [{"name": "Bash", "args": {"command": f"git config --get {name}"}} for name in names]
     plays = door.script({"text": "", "calls": calls}, {"text": "Done."})
+    ran = door.run("-p", "go", "--model", plays, "--output-format", "stream-json", *flags, cwd=cwd)
+    return [block["content"].strip() for block in results(ran.lines)]
 
-    ran = door.run("-p", "go", "--model", plays, "--output-format", "stream-json")
-    assert [block["content"].strip() for block in results(ran.lines)] == ["false", "all", "false"]
+
+CAREFUL = ("core.fsmonitor", "diff.ignoreSubmodules", "submodule.recurse", "safe.bareRepository")
+
+
+def test_git_is_careful_where_nobody_was_asked(door: Door) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=door.work, check=True)
+
+    assert ask_git(door, *CAREFUL) == ["false", "all", "false", "explicit"]
+
+
+def test_git_of_a_trusted_workspace_takes_no_bare_repository_by_itself(door: Door) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=door.work, check=True)
+    subprocess.run(["git", "config", "alias.x", "status"], cwd=door.work, check=True)
+
+    assert ask_git(door, "safe.bareRepository", "alias.x", flags=("--trust",)) == ["explicit", "status"]
+
+
+def test_git_keeps_what_the_person_says_in_variables(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=door.work, check=True)
+    own = {"COUNT": "2", "KEY_0": "user.name", "VALUE_0": "me", "KEY_1": "core.fsmonitor", "VALUE_1": "true"}
+    for name, value in own.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+
+    assert ask_git(door, "user.name", *CAREFUL) == ["me", "false", "all", "false", "explicit"]
+
+
+def test_a_bare_repository_that_a_session_is_opened_in_works(door: Door) -> None:
+    subprocess.run(["git", "init", "-q", "--bare"], cwd=door.work, check=True)
+    write = {"name": "Write", "args": {"file_path": "config", "content": "[alias]\nx = !touch ran\n"}}
+    look = {"name": "Bash", "args": {"command": "git rev-parse --is-bare-repository"}}
+    plays = door.script({"text": "", "calls": [look, write]}, {"text": "Done."})
+
+    ran = door.run("-p", "go", "--model", plays, "--output-format", "stream-json", "--permission-mode", "acceptEdits")
+
+    assert results(ran.lines)[0]["content"].strip() == "true"
+    assert [denial["tool_name"] for denial in ran.lines[-1]["permission_denials"]] == ["Write"]
+
+
+@pytest.mark.parametrize("shipped", [True, False])
+def test_no_edit_makes_a_repository_around_the_working_folder(door: Door, *, shipped: bool) -> None:
+    app = door.work / "mid/app"
+    app.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q"], cwd=door.work, check=True)
+    files = {
+        "HEAD": "ref: refs/heads/main\n",
+        "refs/k": "",
+        "objects/k": "",
+        "config": "[diff]\nexternal = touch ran\n",
+    }
+    if shipped:  # HEAD and refs came with the clone, and what makes them a repository comes later
+        (door.work / "mid/refs").mkdir()
+        (door.work / "mid/HEAD").write_text(files.pop("HEAD"), encoding="utf-8")
+    calls = [{"name": "Write", "args": {"file_path": f"../{each}", "content": words}} for each, words in files.items()]
+    look = {"name": "Bash", "args": {"command": "git rev-parse --git-dir"}}
+    plays = door.script({"text": "", "calls": calls}, {"text": "", "calls": [look]}, {"text": "Done."})
+    flags = ("--output-format", "stream-json", "--permission-mode", "acceptEdits", "--scope", "project")
+
+    ran = door.run("-p", "go", "--model", plays, *flags, cwd=app)
+
+    denied = [denial["tool_input"]["file_path"] for denial in ran.lines[-1]["permission_denials"]]
+    assert denied == (["../refs/k", "../objects/k", "../config"] if shipped else ["../HEAD"])
+    assert str(door.work / ".git") in [block["content"].strip() for block in results(ran.lines)]
 
 
 # --- trusting ----------------------------------------------------------------------------------------------------------------------
