@@ -296,7 +296,7 @@ def test_what_would_make_a_repository_around_the_working_folder_counts_as_run(wo
 
     running = world.read(cwd=inner).trust.survey.running
 
-    names = ("HEAD", "mid/app/HEAD", "mid/HEAD", "mid/objects", "mid/refs", "mid/config", "mid/commondir")
+    names = ("HEAD", "mid/HEAD", "mid/objects", "mid/refs", "mid/config", "mid/commondir")
     assert {str(world.project / name) for name in names} <= set(running)
     assert str(world.project / "objects") not in running
 
@@ -309,3 +309,10 @@ def test_files_that_git_reads_under_other_names_count_as_run(world: World) -> No
     running = world.read().trust.survey.running
 
     assert {str(world.project / "dotfiles/git"), os.path.realpath(world.project / "later")} <= set(running)
+
+
+def test_a_session_in_the_git_folder_itself_edits_none_of_it(world: World) -> None:
+    git = evil(world, world.project / ".git")
+    world.write(git / "config", "")
+
+    assert str(git) in world.read(cwd=git).trust.survey.running

@@ -204,7 +204,7 @@ _BY_VALUE: Final = {
 """Keys that are harmless with these values alone, in small letters."""
 
 _OF_GIT: Final = ("HEAD", "config", "config.worktree")
-_PARTS: Final = ("commondir", "config", "config.worktree", "hooks", "objects", "refs")
+_PARTS: Final = ("HEAD", "commondir", "config", "config.worktree", "hooks", "objects", "refs")
 _WITHOUT_MODULES: Final = frozenset(("objects", "refs", "logs", "hooks", "info", "lfs", "branches", "rr-cache"))
 """Folders of a git folder in which no submodule is kept."""
 
@@ -236,11 +236,15 @@ def own_folders(root: Path, cwd: Path) -> Iterator[Path]:
 
 
 def git_parts(cwd: Path) -> Iterator[Path]:
-    """Yield what makes a bare repository of a folder, for the working folder and each above it: all of it where there is a HEAD."""
+    """Yield what would make a bare repository of the working folder or one above it: all parts where there is a HEAD, else that.
+
+    The HEAD of the working folder itself is protected by its name.
+    """
     for folder in (cwd, *cwd.parents):
-        yield folder / "HEAD"
         if _has_head(folder):
             yield from (folder / name for name in _PARTS)
+        elif folder != cwd:
+            yield folder / "HEAD"
 
 
 def _has_head(folder: Path) -> bool:

@@ -425,7 +425,7 @@ class _Collector(Contents):
         own = [(folder, self.root) for folder in own_folders(self.root, cwd)]
         if repository is not None:
             self.bare = repository.bare
-            self.running += (*repository.folders, *repository.files)
+            self._add_unnamed((*repository.folders, *repository.files))
             own += ((folder, repository.tree or cwd) for folder in repository.folders)
         for folder in {os.path.realpath(folder): folder for folder, _ in reversed(own)}.values():
             self._git_folder(folder, own=True)
@@ -435,11 +435,19 @@ class _Collector(Contents):
         except (TooMany, OSError) as exc:
             self.problem = self.problem or str(exc)
             return
-        self.running += inner.folders
+        self._add_unnamed(inner.folders)
         for folder in inner.folders:
             self._git_folder(folder, own=False)
         for index, why in inner.unread:
             self._git_item("", f"cannot be read: {why}", "", index)
+
+    def _add_unnamed(self, paths: Iterable[Path]) -> None:
+        """Add what git reads in the project and no list of protected names has."""
+        cwd = self._bases[-1]
+        for path in (Path(os.path.realpath(each)) for each in paths):
+            top = cwd if path.is_relative_to(cwd) else self.root
+            if path.is_relative_to(top) and ".git" not in path.relative_to(top).parts:
+                self.running.append(path)
 
     def _git_settings(self, repository: FoundRepository | None) -> None:
         """Add what git says that the repository sets and that was not found in its files, as in what they include."""
