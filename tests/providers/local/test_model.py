@@ -11,9 +11,8 @@ import pytest
 from backstay import open_session
 from backstay.logic.context_usage import estimate_text
 from backstay.ports import ModelReply, ModelRequest
-from backstay.providers.local.download import slim
 from backstay.providers.local.engine import Engines, fitting, free_memory
-from backstay.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself
+from backstay.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself, shorten_tools
 from backstay.providers.local.pins import LOCAL, list_pins, profile_of
 from backstay.providers.scripted import ScriptedModel
 from backstay.tools.files.edit import edit_file
@@ -152,7 +151,7 @@ def test_a_model_that_was_not_pulled_is_refused_before_the_session_begins(
 
 
 def test_tools_are_said_in_few_words_and_the_most_useful_one_last() -> None:
-    short = slim(SPECS)
+    short = shorten_tools(SPECS)
 
     assert [spec.name for spec in short] == ["Edit", "Write", "Read", "Bash"]
     assert short[-1].description.startswith("Run a shell command: show a file")

@@ -1,22 +1,19 @@
-"""Brings one file over HTTP to the disk, and goes on where an earlier attempt stopped."""
+"""Download one file over HTTP to the disk, and continue where an earlier attempt stopped."""
 
-import functools
 import hashlib
 import re
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
-from msgspec.structs import replace
 
 from backstay.vocab.errors import UserError
-from backstay.vocab.specs import ToolSpec
 
 Moved = Callable[[int], None]
-"""Told how many bytes of the file are there, whenever more are."""
+"""Called with the number of bytes of the file that are there, whenever there are more."""
 
 _PIECE: Final = 1 << 20
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=8.0)
@@ -38,7 +35,7 @@ def open_client(trusted: ssl.SSLContext) -> httpx.Client:
 def download(client: httpx.Client, url: str, path: Path, size: int, moved: Moved) -> None:
     """Make `path` hold the `size` bytes of `url`. What it holds already is kept and continued. Raise `Unreachable`.
 
-    Nothing is promised about the content: whoever uses the file checks its hash.
+    The content is not checked: the caller compares its hash.
     """
     while (before := _length(path)) != size:
         if before > size:
@@ -71,7 +68,7 @@ def sha256_of(path: Path, moved: Moved | None = None) -> str:
 
 
 def host_of(url: str) -> str:
-    """Whom an address asks, without the name and password that it may carry."""
+    """Return the host of an address, without the user name and the password that it may carry."""
     return urlsplit(url).hostname or url
 
 
@@ -107,50 +104,3 @@ def _begins_at(answer: httpx.Response) -> int:
 
 def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-WORDS: Final = {
-    "Write": "Make a new file from a text that the user gave. Never use it to copy, rename or change a file.",
-    "Read": "Show what a file says.",
-    "Bash": (
-        "Run a shell command: show a file with cat, list, search text with grep, count, copy with cp, rename with mv, "
-        "delete with rm, replace words with sed, make folders, add lines."
-    ),
-}
-"""What these tools are for, in the order in which they are shown: the last one is the one that it turns to first.
-
-With the usual descriptions and order the 1.5B model wrote a made-up file when it was asked to copy, rename or change one.
-"""
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s")
-_IDLE: Final = ("title", "default", "$schema", "additionalProperties")
-
-
-def slim(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """`specs` without the arguments that may be left out, briefly described, those of `WORDS` last."""
-    places = {name: place for place, name in enumerate(WORDS, start=1)}
-    ordered = sorted(specs, key=lambda spec: places.get(spec.name, 0))
-    return tuple(
-        replace(spec, description=WORDS.get(spec.name) or _first(spec.description), schema=_short(spec.schema))
-        for spec in ordered
-    )
-
-
-def _short(schema: dict[str, object]) -> dict[str, object]:
-    required = schema.get("required")
-    properties = schema.get("properties")
-    if not isinstance(properties, dict) or not isinstance(required, list) or not required:
-        return schema
-    kept = {name: _property(value) for name, value in properties.items() if name in required}
-    return {**{k: v for k, v in schema.items() if k not in _IDLE}, "properties": kept}
-
-
-def _property(schema: object) -> object:
-    if not isinstance(schema, dict):
-        return schema
-    said = {name: value for name, value in schema.items() if name not in _IDLE}
-    return said | ({"description": _first(said["description"])} if "description" in said else {})
-
-
-@functools.cache
-def _first(text: str) -> str:
-    return _SENTENCE.split(text.strip(), maxsplit=1)[0]

@@ -1,5 +1,7 @@
-"""The model in the box as a `Model`: the engine, asked over the loopback in one of our own wire formats."""
+"""The local model as a `Model`: requests to the engine on this machine, shortened for a small model, in one of our own wire formats."""
 
+import functools
+import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,13 +12,12 @@ from msgspec.structs import replace
 
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.http.model import HttpModel
-from backstay.providers.local.download import slim
 from backstay.providers.local.engine import SHARED, WINDOW, Engine, Engines, fitting, require_engine, require_file
 from backstay.providers.local.pins import ModelPin, list_pins, pin_of
 from backstay.providers.registry import load_format
 from backstay.vocab.deltas import Delta
 from backstay.vocab.messages import Message, ToolCall
-from backstay.vocab.specs import ModelFacts, Prices
+from backstay.vocab.specs import ModelFacts, Prices, ToolSpec
 
 FACTS: Final = ModelFacts(
     window=WINDOW, max_output=1024, prices=Prices(input=0, output=0), abilities=frozenset(("tools",)), known=True
@@ -99,11 +100,11 @@ class LocalModel:
 
 
 def fit_request(request: ModelRequest) -> ModelRequest:
-    """`request` as a small model can bear it: short tools, no dice, and no tools at all once it goes in a circle."""
+    """Return `request` as a small model copes with it: short tools, temperature 0, and no tools once it repeats its calls."""
     parameters: dict[str, object] = {"temperature": 0, "max_output": FACTS.max_output, **request.parameters}
     if repeats_itself(request.messages):
         parameters["tool_choice"] = "none"
-    return replace(request, tools=slim(request.tools), parameters=parameters)
+    return replace(request, tools=shorten_tools(request.tools), parameters=parameters)
 
 
 def repeats_itself(messages: Sequence[Message]) -> bool:
@@ -123,6 +124,53 @@ def _meaning(args: str) -> object:
         return msgspec.json.decode(args)
     except msgspec.DecodeError:
         return args
+
+
+WORDS: Final = {
+    "Write": "Make a new file from a text that the user gave. Never use it to copy, rename or change a file.",
+    "Read": "Show what a file says.",
+    "Bash": (
+        "Run a shell command: show a file with cat, list, search text with grep, count, copy with cp, rename with mv, "
+        "delete with rm, replace words with sed, make folders, add lines."
+    ),
+}
+"""What these tools are for, in the order in which they are shown: a small model turns to the last one first.
+
+With the usual descriptions and order the 1.5B model wrote a made-up file when it was asked to copy, rename or change one.
+"""
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s")
+_IDLE: Final = ("title", "default", "$schema", "additionalProperties")
+
+
+def shorten_tools(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Return `specs` without optional arguments and with one sentence as description, those of `WORDS` last."""
+    places = {name: place for place, name in enumerate(WORDS, start=1)}
+    ordered = sorted(specs, key=lambda spec: places.get(spec.name, 0))
+    return tuple(
+        replace(spec, description=WORDS.get(spec.name) or _first(spec.description), schema=_short(spec.schema))
+        for spec in ordered
+    )
+
+
+def _short(schema: dict[str, object]) -> dict[str, object]:
+    required = schema.get("required")
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not isinstance(required, list) or not required:
+        return schema
+    kept = {name: _property(value) for name, value in properties.items() if name in required}
+    return {**{k: v for k, v in schema.items() if k not in _IDLE}, "properties": kept}
+
+
+def _property(schema: object) -> object:
+    if not isinstance(schema, dict):
+        return schema
+    said = {name: value for name, value in schema.items() if name not in _IDLE}
+    return said | ({"description": _first(said["description"])} if "description" in said else {})
+
+
+@functools.cache
+def _first(text: str) -> str:
+    return _SENTENCE.split(text.strip(), maxsplit=1)[0]
 
 
 if TYPE_CHECKING:
