@@ -1,7 +1,7 @@
-"""What a run without a person prints: one class for each `--output-format`, and one around them that takes secrets out.
+"""Format the output of a headless run: a class for each `--output-format`, and a wrapper that removes secrets.
 
-The text format goes to the person and stays as it is. What goes to another program may reach its logs, so it loses whatever looks like a
-secret. Only the question whether a call may run is passed on unchanged: the program that answers must see what runs."""
+The text format goes to the person and stays as it is. What goes to another program may reach its logs, so everything that looks like a
+secret is removed. Only the question whether a call may run is passed on unchanged: the program that answers must see what runs."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The servers of a session: connected side by side, their offers put together, and their tools.
+"""The MCP servers of one session: connect them in parallel, and offer all their tools, resources, prompts and instructions together.
 
     async with Servers(specs, means, pins=PinStore(data)) as servers:
         servers.tools, servers.resources, servers.prompts, servers.instructions, servers.status

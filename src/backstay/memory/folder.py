@@ -1,7 +1,7 @@
 """The folder of a project's memory, `.backstay/memory`, entered by handles and never through a link.
 
-A repository may bring a link in place of the folder or of a file in it: nothing is read from or written to where that leads. Whoever
-changes files holds a lock on the folder itself, so two processes lose nothing and no lock file is left in the repository.
+A repository may bring a link in place of the folder or of a file in it: nothing is read from or written to where that leads. A
+process that changes files holds a lock on the folder itself, so two processes lose nothing and no lock file is left in the repository.
 """
 
 import errno

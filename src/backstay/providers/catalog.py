@@ -1,4 +1,4 @@
-"""What is known of models: windows, limits, prices and abilities, as data in `catalog.toml`, overridable by settings.
+"""Look up the facts of a model: window, limits, prices and abilities, from `catalog.toml` and corrected by settings.
 
 A model is found by its id, whoever serves it: `openai:gpt-4o-2024-11-20` and `openai-chat:openai/gpt-4o` are one model. A
 date, `-latest` or `-preview` after an id is ignored; anything else after it makes another model, of which nothing is known, because a size
@@ -21,7 +21,7 @@ from backstay.vocab.specs import Ability, ModelFacts, Prices
 
 
 class ModelOverride(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody knows better than the catalog. None: as the catalog has it."""
+    """Facts of a model that settings correct. None keeps the value of the catalog."""
 
     window: int | None = None
     max_output: int | None = None

@@ -1,6 +1,6 @@
-"""The barrier: the only place that catches everything.
+"""Run code that is not ours behind a barrier: the only place that catches every exception.
 
-It stands around performers, hooks, extensions and subscribers, whose code is not ours. What it catches is returned, and the caller must
+It stands around performers, hooks, extensions and subscribers. What it catches is returned, and the caller must
 record it; nothing vanishes. A cancellation of ours passes through, and so does a keyboard interrupt. A `SystemExit` does not: a tool
 that wraps a program's `main` must not end ours. Nor does a foreign cancellation: a tool that waits for a task which
 other code cancelled has failed, and must not take the session with it.

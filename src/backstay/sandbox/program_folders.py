@@ -1,4 +1,4 @@
-"""Find the folders with programs."""
+"""Find the programs of a workspace that a shell would run, and the folders that hold them: an edit there would become code that runs."""
 
 import os
 import shutil
@@ -14,9 +14,9 @@ _OF_PYTHON: Final = ("bin", "Scripts")
 
 
 def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...]:
-    """List what programs that a shell finds are made of, as far as it lies in one of `roots`, with and without links followed.
+    """List the folders and files below `roots` that programs found by a shell are made of, with and without links followed.
 
-    These are the folders of `path`, the variable, what links in them lead to, and whole virtual environments.
+    These are folders named by `path` (the value of PATH), the targets of links in them, and whole virtual environments.
     """
     named = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]
     named += [link for folder in dict.fromkeys(named) for link in _links(folder, roots)]
@@ -30,9 +30,9 @@ def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...
 
 
 def workspace_programs(roots: Sequence[str], path: str, cwd: str) -> frozenset[str]:
-    """Return the names of programs that a shell finds in one of `roots` before any other folder of `path`, the variable.
+    """Return the names of programs that a shell finds in one of `roots` before any other folder of `path` (the value of PATH).
 
-    So are those that links elsewhere lead to.
+    Programs elsewhere that are links into one of `roots` are among them.
     """
     found: dict[str, bool] = {}
     folders = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]

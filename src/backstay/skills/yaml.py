@@ -1,7 +1,7 @@
-"""What the top of a Markdown file can say, and how its YAML is read.
+"""Read the YAML at the top of a Markdown file, its front matter.
 
-Every scalar stays text: what a key means decides what its text means. YAML's own guesses (`no` is false, `1.10` is 1.1) are made only where
-somebody asks for them, with `convert_plain`.
+Every scalar stays text: what a key means decides what its text means. YAML's own guesses (`no` is false, `1.10` is 1.1) are made only
+by `convert_plain`.
 """
 
 import re

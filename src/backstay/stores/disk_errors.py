@@ -1,4 +1,4 @@
-"""What a disk says, in words for the people who use a store on it."""
+"""Turn errors of the operating system about a disk into `StoreError`s that say what to do."""
 
 import errno
 import os
@@ -9,12 +9,12 @@ from backstay.system.files import NOT_REGULAR
 from backstay.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
-"""What a system says to somebody who may not write."""
+"""Errors of the operating system for a user who may not write."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def explain_os(error: OSError, path: str | Path) -> StoreError:
-    """Return the error that a user of a store sees."""
+    """Return the `StoreError` for an error of the operating system at `path`."""
     if error.errno in _FULL:
         return full(path)
     if error.errno in FORBIDDEN and (error.errno == errno.EROFS or is_read_only(path)):

@@ -1,4 +1,4 @@
-"""A clock for tests: its time moves when it is told to, and its chance comes from a seed."""
+"""A clock for tests: its time moves only when the test moves it, and its random numbers come from a seed."""
 
 import heapq
 import math
@@ -13,17 +13,17 @@ from backstay.ports import Clock
 from backstay.vocab.ids import base36
 
 START: Final = 1_767_225_600_000_000
-"""When it begins unless told otherwise: 2026-01-01, in microseconds."""
+"""The default time at which it begins: 2026-01-01, in microseconds since 1970."""
 _ROUNDS: Final = 10
-"""Turns that others get before anybody looks whether all of them wait."""
+"""Times that the other tasks may run before the clock decides that all of them wait."""
 
 
 class ObedientClock:
-    """Time that stands still.
+    """A clock that stands still until `advance` moves it.
 
-    `advance` moves it and wakes whoever is due. With `hurries=True` it moves by itself: whenever everybody waits, it
-    jumps to the first who sleeps, so that nothing takes time. Whoever waits for a thread counts as waiting: a clock that
-    hurries is for stores in memory, and for tests in which times do not matter.
+    `advance` wakes the tasks that are due. With `hurries=True` the clock moves by itself: when every task waits, it
+    jumps to the first that is due, so that no test takes real time. A task that waits for a thread counts as waiting: use a clock that
+    hurries with stores in memory, and in tests in which times do not matter.
     """
 
     def __init__(self, *, start: int = START, seed: int = 0, hurries: bool = False) -> None:
@@ -35,11 +35,11 @@ class ObedientClock:
         self._slept = 0
 
     def now(self) -> int:
-        """Microseconds since 1970."""
+        """Return microseconds since 1970."""
         return self._now
 
     def nonce(self) -> str:
-        """Five digits in base 36: the same ones, in the same order, for the same seed."""
+        """Return five digits in base 36: the same ones, in the same order, for the same seed."""
         return base36(self._chance.randrange(36**4, 36**5))
 
     async def sleep(self, seconds: float) -> None:

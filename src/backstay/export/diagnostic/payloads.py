@@ -1,7 +1,8 @@
-"""Fields too large for a line: each is a file of its own, named by the hash of its content, with a reference in its place.
+"""Write and read the external payloads of a diagnostic log: a field too large for its line is a file, with a reference in its place.
 
-A reference is exactly `{"kind": "external-payload", "encoding": "json", "sha256", "byteLength", "relativePath"}`, the path being
-relative to the folder that the log is in. A payload may hold references itself. In a list, a reference to a list stands for the items of
+A file is named by the hash of its content. A reference is exactly
+`{"kind": "external-payload", "encoding": "json", "sha256", "byteLength", "relativePath"}`, the path being relative to the folder that the
+log is in. A payload may hold references itself. In a list, a reference to a list stands for the items of
 that list: so a long history is written once, in parts that later lines share.
 """
 

@@ -1,4 +1,7 @@
-"""The outline of a session: what a list shows of it, as a fold over every event. Stores keep it in the transaction of the events."""
+"""Fold the events of a session into `SessionMeta`, which lists of sessions show.
+
+Stores keep it up to date in the transaction that appends the events.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -16,7 +19,7 @@ PREVIEW: Final = 160
 
 
 def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
-    """Return `meta` after `records`."""
+    """Return `meta` as it is after `records`."""
     changed: dict[str, object] = {}
     turns, sent, received = meta.turns, meta.input_tokens, meta.output_tokens
     prompt = meta.prompt

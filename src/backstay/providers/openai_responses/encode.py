@@ -1,4 +1,4 @@
-"""Writes the requests of one conversation with the Responses API."""
+"""Encode the requests of a conversation for the Responses API of OpenAI."""
 
 import re
 from base64 import b64encode
@@ -227,7 +227,7 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ResponsesEncoder:
-    """Writes one request after the other; what was written of a message is kept for the next."""
+    """Encodes the requests of one conversation, one after the other. Encoded messages are kept for the next request."""
 
     def __init__(self, provider: str, facts: ModelFacts) -> None:
         self._provider = provider
@@ -239,7 +239,7 @@ class ResponsesEncoder:
         """The calls, by our id, whose results need the form of custom tools."""
 
     def encode(self, request: ModelRequest) -> HttpRequest:
-        """Write one request."""
+        """Encode one request."""
         settings = settings_of(request, self._facts)
         head = msgspec.json.encode(settings)
         if "input" in settings:
@@ -302,7 +302,7 @@ def _encode_message(role: Role, parts: Sequence[InFlightPart]) -> Iterator[Field
 
 
 def _fit(call: str) -> str:
-    """`call` in the characters that an id may have; different ids stay different."""
+    """Return the id of a call with only the characters that the API accepts; different ids stay different."""
     return _UNFIT.sub(lambda found: "_" if found[0] == "." else f"_{ord(found[0]):x}_", call)
 
 

@@ -1,4 +1,4 @@
-"""Finding, making and opening the file of a SQLite store."""
+"""Find, create, check and open the file of a SQLite store, and choose between writing and reading alone."""
 
 import sqlite3
 import time
@@ -30,7 +30,7 @@ _LOOKS: Final = 4
 
 
 class DatabaseFile(Struct, frozen=True, kw_only=True):
-    """A store's file that was found sound, and how it may be opened."""
+    """A store's file that passed the checks, and how it may be opened."""
 
     path: Path
     identity: str
@@ -44,7 +44,7 @@ class DatabaseFile(Struct, frozen=True, kw_only=True):
 
     @property
     def aside(self) -> Path | None:
-        """Beside which file plain text may be put; None when it may not be."""
+        """The file beside which unencrypted files may be put; None for an encrypted store, which must have none."""
         return None if self.key else self.path
 
     def open_to_write(self) -> Db:
@@ -59,11 +59,10 @@ class DatabaseFile(Struct, frozen=True, kw_only=True):
 def prepare(
     path: Path, *, new: str, read_only: bool, synchronous: Synchronous, connect: Connect, key: str = ""
 ) -> DatabaseFile:
-    """Check the store at `path`, making it when it is missing and there is a name for a `new` one.
+    """Check the store at `path`; create it when it is missing and `new` names its identity.
 
-    One that cannot be written for its permissions or its newer schema, and an older one that cannot be upgraded now, is opened for
-    reading. `key` says where the key of
-    an encrypted one is; then SQLCipher opens it, and `connect` is not used.
+    A store is opened for reading alone when its permissions or a newer schema forbid writing, or when it is older and cannot be upgraded
+    now. `key` says where the key of an encrypted store is; then SQLCipher opens it, and `connect` is not used.
     """
     path = path.expanduser().resolve()  # two names of one file must share its lock and its blobs
     check_local(path)

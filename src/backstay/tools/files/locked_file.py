@@ -1,4 +1,4 @@
-"""A file that is held for writing: no other tool call changes it until it is released.
+"""Hold a file for writing: no other tool call changes it until it is released.
 
 A new content replaces the old one in one step, on the handle of the folder: a reader sees the one or the other, also after a power loss.
 What is known of the file beside its content stays: mode, owner, extended attributes. A file with several names (hard links) is refused:
@@ -139,7 +139,7 @@ class FileAttributes(Struct, frozen=True):
 
 
 class LockedFile:
-    """A file, or a free name, that is held."""
+    """A file, or a name that no file has yet, that no other tool call can change until `close`."""
 
     def __init__(self, opened: OpenedPath) -> None:
         self._opened = opened
@@ -196,7 +196,7 @@ class LockedFile:
             )
 
     def replace(self, content: bytes, like: FileAttributes | None = None) -> None:
-        """Replace the content in one step. A new file takes over from `like`. Raise `ChangedMeanwhile` when another program was faster."""
+        """Replace the content in one step; a new file takes its attributes from `like`. Raise `ChangedMeanwhile` if it was changed."""
         self.refuse_unwritable()
         temporary = f".backstay-{os.urandom(8).hex()}.tmp"
         model = self.attributes or like
@@ -220,7 +220,7 @@ class LockedFile:
         self._opened.sync()
 
     def remove(self) -> FileAttributes:
-        """Remove the file; what is given back serves to put it back, as long as it is held."""
+        """Remove the file and return its attributes, for a `replace` that puts it back while it is held."""
         attributes = self.attributes
         self._require_same()
         if attributes is None:
@@ -231,7 +231,7 @@ class LockedFile:
         return attributes
 
     def close(self) -> None:
-        """Let it go."""
+        """Release the file."""
         for handle in (self._handle, self._removed):
             if handle is not None:
                 os.close(handle)
@@ -268,13 +268,13 @@ class LockedFile:
 
 @contextmanager
 def hold(target: FileTarget, *, make: bool = False) -> Iterator[LockedFile]:
-    """Hold the file `target`, or its free name; with `make`, in folders that are made if they are missing."""
+    """Hold the file `target`, which need not exist; with `make`, create its missing folders."""
     with turn(target), reach(target, make=make) as opened, closing(LockedFile(opened)) as held:
         yield held
 
 
 def change_file(target: FileTarget, change: Callable[[LockedFile], T], *, make: bool = False) -> T:
-    """Hold the file `target` for `change`, and again when a program that takes no lock was faster. Raise `Refused`."""
+    """Hold the file `target` and call `change`; try again when a program that takes no lock changed it meanwhile. Raise `Refused`."""
     for left in reversed(range(TRIES)):
         try:
             with hold(target, make=make) as held:
