@@ -90,6 +90,19 @@ RUNS = (
         "tar.t.command=x",
         "ssh.variant=x",
     ),
+    *(
+        "remote.origin.promisor=true",
+        "remote.origin.partialCloneFilter=blob:none",
+        "remote.--upload-pack=x.fetch=y",
+        "extensions.partialClone=origin",
+        "promisor.acceptFromServer=all",
+    ),
+    *(
+        "blame.ignoreRevsFile=.env",
+        "mailmap.file=.env",
+        "core.excludesFile=.env",
+        "diff.orderFile=.env",
+    ),
 )
 RUNS_NOTHING = (
     *(
@@ -133,6 +146,7 @@ RUNS_NOTHING = (
     ),
     *(
         "extensions.worktreeConfig=true",
+        "blame.date=iso",
         "protocol.ext.allow=never",
         "push.default=simple",
         "init.defaultBranch=main",

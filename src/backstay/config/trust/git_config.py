@@ -111,6 +111,8 @@ def is_harmless(key: str, value: str) -> bool:
     sub, _, name = rest.rpartition(".")
     if section not in _HARMLESS:
         return True
+    if sub.startswith("-"):  # git may pass the name of a remote on as an option
+        return False
     if name in _HARMLESS[section]:
         return not (section == "remote" and name.endswith("url") and _runs_helper(value))
     known = _BY_VALUE.get((section, name)) or _BY_VALUE.get((section, "*"))
@@ -133,7 +135,7 @@ _HARMLESS: Final = {
             *("symlinks", "autocrlf", "eol", "safecrlf", "quotepath", "abbrev", "untrackedcache", "preloadindex"),
             *("compression", "loosecompression", "bigfilethreshold", "sparsecheckout", "sparsecheckoutcone"),
             *("longpaths", "protectntfs", "protecthfs", "commentchar", "commentstring", "whitespace", "fscache"),
-            *("sharedrepository", "excludesfile", "deltabasecachelimit", "packedgitlimit", "packedgitwindowsize"),
+            *("sharedrepository", "deltabasecachelimit", "packedgitlimit", "packedgitwindowsize"),
             *("multipackindex", "commitgraph", "splitindex", "trustctime", "checkstat", "createobject", "notesref"),
             *("hidedotfiles", "usereplacerefs", "warnambiguousrefs", "fsync", "fsyncmethod", "maxtreedepth"),
         )
@@ -141,7 +143,7 @@ _HARMLESS: Final = {
     "remote": frozenset(
         (
             *("url", "pushurl", "fetch", "push", "tagopt", "prune", "prunetags", "mirror", "skipdefaultupdate"),
-            *("skipfetchall", "promisor", "partialclonefilter", "pushdefault", "followremotehead", "gh-resolved"),
+            *("skipfetchall", "pushdefault", "followremotehead", "gh-resolved"),
         )
     ),
     "submodule": frozenset(
@@ -154,7 +156,7 @@ _HARMLESS: Final = {
         (
             *("renames", "renamelimit", "algorithm", "colormoved", "colormovedws", "mnemonicprefix", "noprefix"),
             *("context", "interhunkcontext", "submodule", "ignoresubmodules", "statgraphwidth", "statnamewidth"),
-            *("wserrorhighlight", "indentheuristic", "suppressblankempty", "wordregex", "dirstat", "orderfile"),
+            *("wserrorhighlight", "indentheuristic", "suppressblankempty", "wordregex", "dirstat"),
             *("autorefreshindex", "tool", "guitool", "relative", "trustexitcode", "xfuncname", "funcname", "binary"),
             *("cachetextconv", "srcprefix", "dstprefix"),
         )
@@ -167,6 +169,20 @@ _HARMLESS: Final = {
         )
     ),
     "filter": frozenset(("required",)),
+    "blame": frozenset(
+        ("blankboundary", "coloring", "date", "markignoredlines", "markunblamablelines", "showemail", "showroot")
+    ),
+    "extensions": frozenset(
+        (
+            "compatobjectformat",
+            "noop",
+            "objectformat",
+            "preciousobjects",
+            "refstorage",
+            "relativeworktrees",
+            "worktreeconfig",
+        )
+    ),
     "credential": frozenset(("username", "usehttppath", "interactive", "sanitizeprompt", "protectprotocol")),
     "gpg": frozenset(("format", "mintrustlevel")),
     "difftool": frozenset(("prompt", "trustexitcode", "guidefault")),
@@ -185,9 +201,9 @@ _HARMLESS: Final = {
     "interactive": frozenset(("singlekey",)),
     "tar": frozenset(("umask",)),
     **dict.fromkeys(("alias", "browser", "guitool", "hook", "include", "includeif", "instaweb", "man"), frozenset()),
-    **dict.fromkeys(("pager", "sequence", "ssh", "url", "web"), frozenset()),
+    **dict.fromkeys(("mailmap", "pager", "promisor", "sequence", "ssh", "url", "web"), frozenset()),
 }
-"""Sections in which git knows keys that run something, and the keys of them that do not."""
+"""Sections in which git knows keys that run something, connect while git reads, or name a file that it shows; and the keys that do not."""
 
 _BY_VALUE: Final = {
     ("core", "fsmonitor"): _PLAIN_WORDS,
