@@ -13,10 +13,9 @@ from backstay.permissions.paths import ResolvedPath, locate, plain, within, work
 from backstay.permissions.sensitive_paths import critical
 from backstay.permissions.wildcards import meets
 
-_MOVERS_OF_FILES: Final = frozenset(("mv", "gmv", "install", "ginstall"))
-_PLACERS: Final = frozenset(("ln", "gln", "rsync", "unzip", "bsdtar", "tar", "gtar", "cpio", "7z", "scp"))
-_LINKERS: Final = frozenset(("ln", "gln", "link"))
-_COPIERS: Final = frozenset(("cp", "gcp"))
+_MOVERS_OF_FILES: Final = frozenset(("mv", "install"))
+_PLACERS: Final = frozenset(("ln", "rsync", "unzip", "bsdtar", "tar", "cpio", "7z", "scp"))
+_LINKERS: Final = frozenset(("ln", "link"))
 _KEEPING: Final = frozenset("rRadPsH")
 _KEEPING_WORDS: Final = ("--recursive", "--archive", "--no-dereference", "--preserve", "--symbolic-link")
 _UNPACKED_HERE: Final = frozenset(("unzip", "cpio", "7z"))
@@ -36,9 +35,9 @@ def programs_of(command: Command | None) -> list[tuple[str, Arguments]]:
 
 def carries(name: str, rest: Arguments) -> bool:
     """Return whether a program puts whole folders or links somewhere."""
-    if name in _COPIERS:
+    if name == "cp":
         return any(word is None or _keeps(word) for word in rest)
-    if name in ("tar", "gtar", "bsdtar"):
+    if name in ("tar", "bsdtar"):
         return not rest or any(
             word is None or word.startswith("--") or "x" in word for word in (rest[0], *rest) if _is_mode(word, rest)
         )
@@ -161,7 +160,6 @@ _BY_NATURE: Final = frozenset(
         "ug",
         "rgrep",
         "tar",
-        "gtar",
         "bsdtar",
         "rsync",
         "7z",
@@ -169,16 +167,14 @@ _BY_NATURE: Final = frozenset(
         "pax",
         "shar",
         "diff",
-        "gdiff",
         "colordiff",
         "sdiff",
     )
 )
 """Those that go through a folder when they are given one. On a single file nothing is below it, which is seen by looking."""
-_GREPS: Final = frozenset(f"{kind}grep" for kind in ("", "e", "f", "z", "ze", "zf", "bz", "xz", "lz", "zstd", "g"))
+_GREPS: Final = frozenset(f"{kind}grep" for kind in ("", "e", "f", "z", "ze", "zf", "bz", "xz", "lz", "zstd"))
 _PACKERS: Final = frozenset(("zcat", "gzcat", "gzip", "gunzip", "zstd", "zstdcat", "unzstd", "scp"))
-_REMOVERS: Final = frozenset(("rm", "grm"))
-_MOVERS: Final = frozenset(("mv", "gmv", "find", "gfind", "rsync"))
+_MOVERS: Final = frozenset(("mv", "find", "rsync"))
 """Those that take away a folder with everything in it."""
 _GREP_VALUES: Final = "efmABCdDX"
 _GREP_WORDS: Final = ("--recursive", "--dereference-recursive", "--directories")
@@ -194,9 +190,9 @@ def is_deep(access: Access, command: Command | None) -> bool:
 @lru_cache(maxsize=256)
 def goes_below(name: str, rest: Arguments) -> bool:
     """Return whether a program reads everything below a folder that it is given."""
-    if name in _BY_NATURE or (name in ("cp", "gcp") and carries(name, rest)):
+    if name in _BY_NATURE or (name == "cp" and carries(name, rest)):
         return True
-    if name in ("mv", "gmv"):
+    if name == "mv":
         return True  # what is denied by its place could be read at the new one
     if name == "git":
         return git_searches(rest)
@@ -212,7 +208,7 @@ def takes_all(access: Access, command: Command | None) -> bool:
     if access.rewrites == "tree":
         return True
     return access.kind == "remove" and any(
-        name in _MOVERS or (name in _REMOVERS and _is_recursive(rest)) for name, rest in programs_of(command)
+        name in _MOVERS or (name == "rm" and _is_recursive(rest)) for name, rest in programs_of(command)
     )
 
 

@@ -39,7 +39,7 @@ def _may_run(layer: Layer, program: str) -> bool:
     words = [word for word in rest if word is not None and program in word]
     if not words or name == program:
         return False
-    if name in ("sed", "gsed"):
+    if name == "sed":
         return True  # a script of it may begin a command anywhere: `1erm x`
     if _INTERPRETER.fullmatch(name):
         return any(_base(found) == program for word in words for found in _NAMES.findall(word))

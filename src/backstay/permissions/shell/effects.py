@@ -165,7 +165,7 @@ def read_copy(asked: Asked, effect: Effect) -> None:
     lone = len(line.operands) == 1 and not targets
     sources = line.operands if targets or lone else line.operands[:-1]
     target = targets[-1] if targets else (line.operands[-1] if line.operands and not lone else HERE)
-    moves = asked.name in ("mv", "gmv") or any(name.startswith("--remove-s") for name in line.names)
+    moves = asked.name == "mv" or any(name.startswith("--remove-s") for name in line.names)
     for source in sources:
         if effect.network and _REMOTE.match(source.value or ""):
             continue

@@ -24,7 +24,7 @@ from backstay.permissions.shell.inline_code import (
 )
 from backstay.permissions.shell.lookup import effect_of
 from backstay.permissions.shell.plain_grammar import read_plain
-from backstay.permissions.shell.table import rewriters, rows, words, wraps
+from backstay.permissions.shell.table import rewriters, rows, usual_name, words, wraps
 from backstay.permissions.shell.tree import Seen, read_tree
 from backstay.permissions.unasked import Outside, operand_kinds
 
@@ -48,7 +48,7 @@ _TOO_MANY: Final = "too many programs run each other"
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
 _TEXT: Final = re.compile(r"[\s;|&]")
 """What a script of more than one word has."""
-_FEEDERS: Final = ("xargs", "gxargs", "parallel", "sem")
+_FEEDERS: Final = ("xargs", "parallel", "sem")
 """They give a program arguments that are not in the text."""
 _GOES: Final = frozenset(
     ["-C", "--chdir", "--cd", "--cwd", "-D", "--directory", "-w", "--workdir", "--wd", "-R", "--root", "--chroot"]
@@ -241,6 +241,10 @@ class CommandFinder:
                 _remove(fields[1:], effect, site)
                 continue
             name = base_name(fields[0].value, self.call_site.os)
+            if (usual := _by_usual_name(name, fields)) != fields:
+                layers.append(_layer(fields, transparent=name in words("transparent")))
+                pending.insert(0, usual)
+                continue
             inner = self._inner(fields) if wraps(name, [field.value for field in fields[1:]]) else []
             inside = _move(fields, site) if inner else site
             if name in _FEEDERS:
@@ -314,10 +318,23 @@ def is_known(name: str) -> bool:
     """Return whether a word is the name of a program that some table has."""
     return (
         name in rows()
+        or usual_name(name) != (name,)
         or name in rewriters()
         or bool(operand_kinds(name))
         or any(name in words(key) for key in ("wrappers", "shells", "text_runners", "interpreters", "network"))
     )
+
+
+def _by_usual_name(name: str, fields: Sequence[Field]) -> list[Field]:
+    """Give a command with the usual name of its program, in the folder that it is in; and what `coreutils` is told to be."""
+    option, _, program = (fields[1].value or "").partition("=") if len(fields) > 1 else ("", "", "")
+    if name == "coreutils" and program and option.startswith("--c"):
+        return [Field(program, program), *fields[2:]]
+    first, *rest = usual_name(name)
+    if first == name:
+        return list(fields)
+    folder = (fields[0].value or "").rpartition("/")[0]
+    return [Field(f"{folder}/{first}" if folder else first, first), *(Field(word, word) for word in rest), *fields[1:]]
 
 
 def _is_unknown(command: Command) -> bool:

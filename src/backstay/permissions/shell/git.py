@@ -1,5 +1,6 @@
 """Tell what `git` does to files: those it replaces, those it writes, what its configuration runs."""
 
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +50,7 @@ _MOVERS: Final = (
     "update-ref",
 )
 """They change a repository whose files they need not name."""
-SHOWERS: Final = ("archive", "checkout-index", "difftool", "fast-export", "format-patch", "grep")
+SHOWERS: Final = ("archive", "bundle", "checkout-index", "difftool", "fast-export", "format-patch", "grep")
 """They show or copy what is in files that they need not name."""
 _FILE: Final = re.compile(r"(?:^\.{0,2}/|.\.[A-Za-z]\w*$)|^\.$")
 """What is a file rather than a branch: with an ending, or a way to it."""
@@ -234,8 +235,14 @@ def _copies_out(line: Line, effect: Effect, site: Site) -> None:
 
 
 def _cleans(line: Line, effect: Effect, site: Site) -> None:
+    """Take in what `clean` takes away: all that git does not track, which in a home folder, or one that is not known, may be everything."""
     if not line.has("--dry-run", "-n", "--help"):
         _replace(line.operands or [HERE], effect, site)
+        home = f"{site.call_site.home.rstrip('/')}/"
+        for field in line.operands or [HERE]:
+            paths = [posixpath.normpath(path) if path else "" for path in site.paths(field.value or "")]
+            if any(not path or home.startswith(f"{path.rstrip('/')}/") for path in paths):
+                effect.touch("remove", field, site)
 
 
 def _configures(line: Line, effect: Effect, site: Site) -> None:

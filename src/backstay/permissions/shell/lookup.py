@@ -13,6 +13,7 @@ from backstay.permissions.shell.effects import (
     Asked,
     Effect,
     guess,
+    mention,
     read_copy,
     read_dd,
     read_operands,
@@ -24,7 +25,7 @@ from backstay.permissions.shell.expand import Field, Site, base_name
 from backstay.permissions.shell.git import read_git
 from backstay.permissions.shell.inline_code import read_awk, read_editor, read_interpreter, read_make, read_sed
 from backstay.permissions.shell.options import take_apart
-from backstay.permissions.shell.table import rewriters, rows, talks, words
+from backstay.permissions.shell.table import folders_read, rewriters, rows, talks, words
 from backstay.permissions.unasked import operand_kinds
 
 _FD_RUNS: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
@@ -55,6 +56,10 @@ def effect_of(fields: Sequence[Field], site: Site, given: Sequence[Field] = ()) 
             _take_option(kind, value, effect, site)
         READERS[row.by](asked, effect)
     _rewrite(name, arguments, effect, site)
+    if reads := folders_read(name, [field.value for field in arguments]):
+        if reads == "own":
+            effect.touch("read", HERE, site)
+        effect.deepen()
     if name in words("hidden"):
         effect.hide("it runs commands that are not in view")
     if "/" in (fields[0].value or ""):
@@ -67,8 +72,9 @@ def effect_of(fields: Sequence[Field], site: Site, given: Sequence[Field] = ()) 
 def _take_option(kind: str, value: Field, effect: Effect, site: Site) -> None:
     if kind in KINDS and value.value != "-":
         effect.touch(KINDS[kind], value, site)
-    elif kind == "script":
-        effect.scripts.append(value)
+    elif kind in ("script", "commas"):
+        known = (value.value or "").replace(",", " ") if kind == "commas" and value.value is not None else value.value
+        effect.scripts.append(Field(known, value.text))
         effect.exact = True
     elif not kind:
         guess([value], effect, site)
@@ -134,6 +140,13 @@ def _rewrite(name: str, arguments: Sequence[Field], effect: Effect, site: Site) 
         valued = field.value in words("values", "rewriters")
 
 
+def _read_sql(asked: Asked, effect: Effect) -> None:
+    """Take in the database, and the files that texts for it name in quotes: `select readfile('x')`."""
+    guess(asked.words, effect, asked.site)
+    for code in (*asked.words, *asked.given):
+        mention(code.value or "", effect, asked.site)
+
+
 def _read_curl(asked: Asked, effect: Effect) -> None:
     """Take in the files that values name: `@file`, `name@file`, `=<file`."""
     for _, kind, value in asked.line.given:
@@ -176,6 +189,9 @@ def _read_find(asked: Asked, effect: Effect) -> None:
     while at < len(fields) and not _is_test(fields[at].value):
         at += 1
     folders = [field for field in fields[:at] if not (field.value or "").startswith("-")]
+    for test, file in pairwise(fields):
+        if test.value == "-files0-from":  # what is no name in it is printed with an error
+            effect.touch("read", file, asked.site)
     removes = any(field.value == "-delete" for field in fields)
     for folder in folders or [HERE]:
         effect.touch("remove" if removes else "list", folder, asked.site)
@@ -261,6 +277,7 @@ READERS: Final[Mapping[str, Callable[[Asked, Effect], None]]] = {
     "make": read_make,
     "patch": read_patch,
     "search": _read_search,
+    "sql": _read_sql,
     "sed": read_sed,
     "tar": read_tar,
     "unzip": read_unzip,

@@ -1,8 +1,8 @@
 """Tell a program's options from its operands, by those of its options that take a value.
 
 A specification is one line of text: `-n: --lines: -o:write`. `:` takes a value, glued on or the next word; `?` takes one only when it is
-glued on; a word behind `:` says what the value is (`read write list target script code`). Options that take none are not listed: nothing
-follows from them here but their name.
+glued on; a word behind `:` says what the value is (`read write list target script code`; `commas`: a script whose words
+stand between commas). Options that take none are not listed: nothing follows from them here but their name.
 """
 
 import re

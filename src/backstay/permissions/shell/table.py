@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -81,6 +81,22 @@ def talks(name: str, arguments: Sequence[str | None]) -> bool:
     """Return whether a program talks to other machines: always, or with this subcommand."""
     subcommands = _load("words")["network_with"].get(name, "").split()
     return name in words("network") or any(word in subcommands for word in arguments[:3])
+
+
+def folders_read(name: str, arguments: Sequence[str | None]) -> Literal["", "named", "own"]:
+    """Say whether a program reads everything below folders with these arguments: those that it is given, or its own too."""
+    words_given = [word.partition("=")[0] for word in arguments if word is not None]
+    given = set(words_given[: words_given.index("run")] if "run" in words_given else words_given)
+    if not given.isdisjoint(_load("words")["folders_with"].get(name, "").split()):
+        return "named"
+    return "own" if not given.isdisjoint(_load("words")["own_folder_with"].get(name, "").split()) else ""
+
+
+def usual_name(name: str) -> tuple[str, ...]:
+    """Give the words by which a program is better known: `grm` is `rm`, `git-push` is `git push`; its name when there are none."""
+    if name.startswith("git-") and len(name) > len("git-"):
+        return ("git", name.removeprefix("git-"))
+    return (name[1:],) if name[:1] == "g" and name[1:] in words("gnu") else (name,)
 
 
 @cache
