@@ -316,6 +316,14 @@ def test_sec_m3_trust_lapses_when_what_a_hook_runs_changes(
     assert find_drift(before.survey) != (), "a session that is open notices it too"
 
 
+@pytest.mark.parametrize("line", ["include $(wildcard *.mk)", "-include *.mk", "sinclude ${X}", "include \\\n $(X)"])
+def test_a_makefile_that_includes_what_is_computed_is_not_followed(world: World, line: str) -> None:
+    world.write("Makefile", f"guard:\n\ttrue\n{line}\n")
+
+    with pytest.raises(NotFollowed, match="known only when it runs"):
+        find_followed_files("make guard", None, (world.project,), world.home)
+
+
 @pytest.mark.parametrize("name", ["pre-commit", "post-checkout"])
 @pytest.mark.parametrize("added", [True, False])
 def test_sec_m3_trust_lapses_when_a_hook_of_git_changes_or_is_added(world: World, name: str, added: bool) -> None:
@@ -383,6 +391,15 @@ def test_another_working_folder_is_no_change(world: World) -> None:
         ("make guard", {"Makefile": "guard:\n\ttrue\n"}, "Makefile.sh"),
         ("make -f ci.mk guard", {"ci.mk": ""}, "ci.mk.c"),
         ("make guard", {"Makefile": ""}, "RCS/Makefile,v"),
+        ("make guard", {"Makefile": "x: a\n-include ci.mk \\\n  later.mk # more\n", "ci.mk": ""}, "later.mk"),
+        ("make guard", {"Makefile": "include ci.mk\n", "ci.mk": "sinclude sub/x.mk\n", "sub/x.mk": ""}, "sub/x.mk"),
+        ("make -C sub guard", {"sub/Makefile": "include ci.mk\n", "sub/ci.mk": ""}, "sub/ci.mk"),
+        ("make guard", {"Makefile": "-load plug.so\n", "plug.so": ""}, "plug.so"),
+        ("npm run -s guard", {"package.json": '{"scripts":{"guard":"node -e 1"}}'}, "node_modules/.bin/node"),
+        ("npm run guard", {"package.json": '{"scripts":{"guard":"./x"}}'}, "node_modules/.bin/sh"),
+        ("npm run guard", {"package.json": '{"scripts":{"guard":"a -x; A=1 cross-env B=2 eslint ."}}'}, "node_modules/.bin/eslint"),
+        ("npm --prefix sub run guard", {"sub/package.json": '{"scripts":{"guard":"tsc"}}'}, "node_modules/.bin/tsc"),
+        ("pnpm run guard", {"package.json": '{"scripts":{"guard":"(if tsc; then jest; fi)"}}'}, "node_modules/.bin/jest"),
         ("npm run guard", {"package.json": "{}", ".npmrc": "script-shell=./tools/sh\n", "tools/sh": ""}, "tools/sh"),
         ("yarn guard", {"package.json": "{}", ".yarnrc.yml": "yarnPath: tools/yarn.cjs\n", "tools/yarn.cjs": ""}, "tools/yarn.cjs"),
         ("yarn guard", {"package.json": "{}"}, ".pnp.cjs"),

@@ -48,6 +48,8 @@ class RunManifest(Struct, frozen=True, forbid_unknown_fields=True):
     brings: bool = False
     remade: tuple[str, ...] = ()
     gathers: str = ""
+    includes: str = ""
+    programs: str = ""
 
 
 class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +60,7 @@ class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
     writers: frozenset[str]
     subcommands: Mapping[str, tuple[str, ...]]
     wrappers: frozenset[str]
+    ahead: frozenset[str]
     variables: frozenset[str]
     families: tuple[str, ...]
     shell: frozenset[str]

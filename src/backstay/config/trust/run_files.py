@@ -5,6 +5,7 @@ interpreter with its script or module, a runner with the file that says what it 
 """
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -40,9 +41,13 @@ PROJECT_VARIABLE: Final = re.compile(
 )
 _HOME_PREFIX: Final = re.compile(r"^(?:~|\$HOME|\$\{HOME\})(?=/)")
 BETWEEN_WORDS: Final = re.compile(r"[\s;|&()<>=`'\",\[\]{}]+")
+_PLAIN_PATH: Final = re.compile(r"[\w./@+,-]+")
+_BETWEEN_COMMANDS: Final = re.compile(r"[;&|\n(){}`'\"]")
+_PROGRAM: Final = re.compile(r"[A-Za-z][\w@.+-]*")
 _DEEPEST_QUOTES: Final = 4
 _LONGEST: Final = 4096
 _LONGEST_SETTINGS: Final = 256 * 1024
+_LONGEST_MANIFEST: Final = 1024 * 1024
 
 
 def find_mentioned(command: str, bases: tuple[Path, ...], home: Path) -> Iterator[Path]:
@@ -152,7 +157,7 @@ class CommandTrace:
                 self.shell(command, _DEEPEST)
             else:
                 self.program([None if "${" in word else _literal(word) for word in words], _DEEPEST)
-        except RecursionError:
+        except RecursionError:  # of the command, or of a package.json
             raise NotFollowed("it is nested too deep") from None
         self._require_unwritten()
 
@@ -360,7 +365,28 @@ class CommandTrace:
         if manifest.remade:
             made = [place / name for place in places for name in manifest.files]
             made += (path for word in named.files for path in self._at(word))
+            made += self._include(manifest.includes, places, made)
             self.found += (file.parent / each.replace("%", file.name) for file in made for each in manifest.remade)
+
+        for place in places if manifest.programs else ():
+            folders = [each for each in (place, *place.parents) if each == place or each.is_relative_to(self._bases[0])]
+            names = sorted(_programs_of_scripts(place / "package.json"))
+            self.found += (folder / manifest.programs / name for folder in folders for name in names)
+
+    def _include(self, lines: str, places: Sequence[Path], files: Sequence[Path]) -> list[Path]:
+        """Add the files that files say are part of them, and return them. Raise `NotFollowed` where a name is computed."""
+        included, waiting = list[Path](), list(files)
+        while waiting:
+            text = _whole_text(waiting.pop()).replace("\\\n", " ")
+            for line in re.findall(lines, text, re.MULTILINE) if lines else ():
+                for word in line.partition("#")[0].split():
+                    if not _PLAIN_PATH.fullmatch(word):
+                        raise NotFollowed(f"which files {word!r} stands for is known only when it runs")
+                    new = [Path(os.path.normpath(place / word)) for place in places]
+                    new = [path for path in new if path not in included]
+                    included, waiting = included + new, waiting + new
+        self.found += included
+        return included
 
     def _manifest(self, names: Sequence[str], rest: Sequence[str | None]) -> None:
         if any(word is None for word in rest):
@@ -473,6 +499,34 @@ def _start_of(settings: Path) -> str:
     except OSError:
         return ""
     return content.decode("utf-8", "replace")
+
+
+def _whole_text(file: Path) -> str:
+    """Return the text of a file; empty when there is none. Raise `NotFollowed` when it cannot be read to its end."""
+    try:
+        return read_regular(file, _LONGEST_MANIFEST)[0].decode("utf-8", "replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as exc:
+        raise NotFollowed(f"{file.name!r} cannot be read") from exc
+
+
+def _programs_of_scripts(manifest: Path) -> set[str]:
+    """Return the names of the programs that a package's scripts run; without scripts none."""
+    text = _whole_text(manifest).removeprefix("\ufeff")
+    try:
+        scripts = json.loads(text or "{}").get("scripts")
+    except (ValueError, AttributeError):
+        return set()  # it runs nothing
+    texts = [text for text in scripts.values() if isinstance(text, str)] if isinstance(scripts, dict) else []
+    found, table = {"sh", "node"} if texts else set[str](), command_table()
+    for part in (part for text in texts for part in _BETWEEN_COMMANDS.split(text)):
+        for word in part.split():
+            if _PROGRAM.fullmatch(word):
+                found.add(word)
+            if not (_ASIDE.fullmatch(word) or word in table.wrappers or word in table.ahead):
+                break
+    return found
 
 
 def _has_programs(manifest: Path) -> bool:
