@@ -46,7 +46,7 @@ LOOKED_AT = [
     ("Read", "~/a", ("/home/u/a",), ()),
     ("Grep", {"pattern": "x"}, ("/repo",), ()),
     ("Glob", {"pattern": "../a/*"}, ("/repo", "/repo/../a/"), ()),
-    ("Bash", "cat a < b > c", ("/repo/a", "/repo/b", "/repo/c"), ()),
+    ("Bash", "cat a < b > c", ("/repo/a", "/repo/b", "/repo/c"), ("<shared 7>/repo/c",)),
     ("Bash", "cat *.md src/?", (), ("/repo/*.md", "/repo/src/?")),
     ("Bash", "ls -la", (), ()),
     ("WebFetch", "https://a.test", (), ()),

@@ -4,9 +4,10 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from backstay.permissions import Call, paths_to_resolve, spec_of
+from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
 from backstay.sandbox import resolve_paths
 from backstay.sandbox.resolve_paths import MATCHES, NOWHERE, follow_links, match
@@ -174,3 +175,23 @@ def test_a_pattern_with_a_zero_byte_is_left_out(tmp_path: Path, command: str) ->
 
     assert all("\0" not in each for each in match((*globs, f"{tmp_path}/a\0b/**")))
     follow_links(paths)
+
+
+def test_a_file_that_a_command_writes_and_that_has_another_name_is_said(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "outside").write_text("x")
+    (tmp_path / "work/plain").write_text("x")
+    (tmp_path / "work/linked").hardlink_to(tmp_path / "outside")
+    site = CallSite(cwd=f"{tmp_path}/work", home=str(tmp_path))
+
+    def decide(command: str) -> str:
+        call = Call(spec_of("Bash"), {"command": command})
+        paths, globs = paths_to_resolve(call, site)
+        seen = msgspec.structs.replace(site, links=follow_links(paths), globs=match(globs))
+        return judge_call(call, seen, (), mode="acceptEdits").decision
+
+    for free in ("plain", "new"):
+        for command in (f"echo x > {free}", f"echo x | tee {free}", f"touch {free}", f"cp linked {free}"):
+            assert decide(command) == "allow"
+    for command in ("echo x > linked", "echo x | tee linked", "cp plain linked", "touch linke*", "cp plain ./linked"):
+        assert decide(command) == "ask"

@@ -21,6 +21,7 @@ from backstay.permissions.searches import (
     find_taken_files,
     from_the_root,
     glob_of_handed_files,
+    lookup_of_names,
     match_rules,
     read_by,
     search_of,
@@ -150,6 +151,11 @@ def _special(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) ->
         and not _is_named_by_rule(context, file, resolved)
     ):
         return Finding(file.what, "ask", "sensitive", f"{resolved.lexical!r} may hold secrets ({place})", "firm")
+    if resolved.real in context.call_site.globs.get(lookup_of_names(file.access, file.command), ()):
+        detail = (
+            f"{resolved.lexical!r} has another name, which may be outside the workspace: what is written changes both"
+        )
+        return Finding(file.what, "ask", "path", detail, "firm")
     if resolved.odd:
         return Finding(file.what, "ask", "path", f"{file.access.path!r} cannot be judged: {resolved.odd}", "firm")
     return None if file.access.glob else _reaches_sensitive(context, file)

@@ -10,7 +10,13 @@ from backstay.permissions.judge import judge_call
 from backstay.permissions.path_rules import forbids
 from backstay.permissions.paths import fold, locate
 from backstay.permissions.rule_index import index_rules
-from backstay.permissions.searches import find_taken_files, from_the_root, glob_of_handed_files, search_of
+from backstay.permissions.searches import (
+    find_taken_files,
+    from_the_root,
+    glob_of_handed_files,
+    lookup_of_names,
+    search_of,
+)
 from backstay.permissions.sensitive_paths import is_suspect, sensitive
 from backstay.permissions.tool_kinds import Call, file_accesses, form_of, spec_of, text_of
 from backstay.vocab.rules import Rule
@@ -40,7 +46,13 @@ def paths_to_resolve(
         ):
             globs[about.text] = None
         globs.update(
-            (each, None) for each in (glob_of_handed_files(access), from_the_root(access, command, call_site)) if each
+            (each, None)
+            for each in (
+                glob_of_handed_files(access),
+                from_the_root(access, command, call_site),
+                lookup_of_names(access, command),
+            )
+            if each
         )
     return tuple(paths), tuple(globs)
 

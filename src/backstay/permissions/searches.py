@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from backstay.permissions.unasked.options import Given
 
 Which = Literal[
-    "all", "followed", "shown", "taken", "tracked", "named", "repository", "elsewhere", "handed", "revision"
+    "all", "followed", "shown", "taken", "tracked", "named", "repository", "elsewhere", "handed", "revision", "shared"
 ]
 """`all` files below a folder; what links there lead to besides, where they are `followed`; those `shown`, whose names do not begin with a
 dot; what is `taken` away with it; those that git has `tracked`; of what is `named` to git, those tracked below it; all that is tracked in
 the `repository` that the folder lies in. Where there is no such file as is `named` it is a revision: what lies there, or `elsewhere`,
 may be denied and is else taken for what is tracked now. Of what `find` has `handed` over, one of the files that are what they seem, and
-all that are not."""
+all that are not. `shared` is the file itself where it has another name, by a hard link: no folder."""
 
 NOT_TOLD: Final = ("",)
 """What stands for a folder that could not be searched to its end."""
@@ -39,11 +39,11 @@ MOST_NARROWED: Final = 60
 """Files that a command names, of which it is looked at for each how its options narrow what is read below it."""
 
 _MARK: Final = re.compile(
-    r"<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed|revision)(, each)?(, and before)? (\d+)>"
+    r"<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed|revision|shared)(, each)?(, and before)? (\d+)>"
 )
-_MOVERS: Final = frozenset(("cp", "gcp", "mv", "gmv"))
-_GREPS: Final = frozenset(("grep", "egrep", "fgrep", "ggrep"))
-_FOLLOWERS: Final = frozenset(("diff", "gdiff", "colordiff", "sdiff"))
+_MOVERS: Final = frozenset(("cp", "mv"))
+_GREPS: Final = frozenset(("grep", "egrep", "fgrep"))
+_FOLLOWERS: Final = frozenset(("diff", "colordiff", "sdiff"))
 _PLAIN_PATTERN: Final = re.compile(r"[\w.*?@+-]+")
 """A pattern of a file's name that every program reads alike."""
 _UNTRACKED: Final = "--no-index --untracked --no-exclude-standard --recurse-submodules"
@@ -238,6 +238,13 @@ def _of_revisions(rest: Arguments, here: str, os: str) -> dict[str, str]:
 
 
 _OF_A_REVISION: Final = re.compile(r"(?!-).*:(?!\.{1,2}/)([^:(!^/][^:]*)", re.DOTALL)
+
+
+def lookup_of_names(access: Access, command: Command | None) -> str:
+    """Return the key in `CallSite.globs` for the files that a command writes and that have other names; empty for any other access."""
+    if command is None or access.kind != "write" or not access.known:
+        return ""  # a file tool refuses them by itself
+    return Lookup(access.path, "shared", each=access.glob).text
 
 
 def glob_of_handed_files(access: Access) -> str:

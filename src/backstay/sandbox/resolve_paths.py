@@ -351,6 +351,9 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
                 found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
         elif lookup.which == "revision":
             found[pattern] = find_from_the_root(lookup.folder, lookup.patterns[0])
+        elif lookup.which == "shared":
+            named = _try_to_expand(lookup.folder, listings, until) if lookup.each else [lookup.folder]
+            found[pattern] = tuple(led for led in map(walk.lead, named or ()) if _has_other_names(led))
         elif lookup.which != "handed":
             found[pattern] = _below_each(lookup, listings, until) if lookup.each else find_below(lookup, listings)
         elif f"{lookup.folder.rstrip('/')}/**/{lookup.patterns[0]}" not in found and (
@@ -358,6 +361,14 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
         ):
             found[pattern] = strange
     return found
+
+
+def _has_other_names(path: str) -> bool:
+    try:
+        facts = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1
 
 
 def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, ...]:

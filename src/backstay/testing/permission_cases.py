@@ -71,7 +71,7 @@ class DescribedFiles:
     def match(self, glob: str) -> tuple[str, ...]:
         """Return the paths that a pattern matches, with links followed; to `git`, every file is tracked."""
         if (lookup := lookup_of(glob)) is not None:
-            if lookup.which in ("handed", "revision"):
+            if lookup.which in ("handed", "revision", "shared"):
                 return ()
             folders = self.match(lookup.folder) if lookup.each else (lookup.folder,)
             return tuple(path for folder in folders for path in self._below(folder, lookup))
