@@ -284,7 +284,9 @@ def test_a_repository_of_no_harm_has_nothing_to_trust(world: World) -> None:
     assert {str(app), str(app / "config")} <= set(found.survey.running)
 
 
-@pytest.mark.parametrize("ship", [folder_with_common_folder, below(), link, worktree_config], ids=str)
+@pytest.mark.parametrize(
+    "ship", [folder_with_common_folder, below(), link, worktree_config], ids=["common", "below", "link", "worktree"]
+)
 def test_only_what_lies_around_a_folder_is_bare(world: World, ship: Callable[[World], Path]) -> None:
     assert not world.read(cwd=ship(world)).trust.survey.bare
 
