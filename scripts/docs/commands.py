@@ -17,7 +17,7 @@ DATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "resume": ("triggerResumePicker", "session"),
         "reset": ("resetRequested",),
         "exit": ("exitRequested",),
-        "rewind": ("checkpoints", "turn", "restore"),
+        "rewind": ("checkpoints", "restores", "turn", "restore"),
         "undo": ("turn",),
         "mode": ("mode",),
         "model": ("modelId",),

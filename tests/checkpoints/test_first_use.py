@@ -174,8 +174,9 @@ async def test_the_list_says_what_changed_which_turns_were_left_and_which_is_the
         await typed(session, "/rewind 0")
         begun = await typed(session, "/rewind list")
 
-    assert begun.message.splitlines()[-1].startswith("The conversation is at its beginning;")
-    assert shown.message.splitlines() == [
+    assert begun.message.splitlines()[5].startswith("The conversation is at its beginning;")
+    assert shown.message.splitlines()[:6] == [
+        "Turn  ID            What changed          Prompt",
         f"   1  {ids[0]:<14}programs              One.",
         f"   2  {ids[1]:<14}1 file                Two.  [not in the conversation any more]",
         f"   3  {ids[2]:<14}1 file + programs     Three.  [not in the conversation any more]",
@@ -203,9 +204,9 @@ async def test_the_list_says_why_files_cannot_go_back(repository: Repository) ->
         purged = await typed(session, "/rewind list")
         refused = await typed(session, "/rewind 1")
 
-    assert large.message.splitlines()[1] == f"      files cannot go back to before it: {first.why_not}"
+    assert large.message.splitlines()[2] == f"      files cannot go back to before it: {first.why_not}"
     assert "it has more than 1 files" in first.why_not
-    assert purged.message.splitlines()[1] == "      files cannot go back to it: what was kept of it was purged"
+    assert purged.message.splitlines()[2] == "      files cannot go back to it: what was kept of it was purged"
     points: Any = purged.data["checkpoints"]
     assert [each["restorable"] for each in points] == [False, True]
     assert refused.message.endswith("Nothing was moved; `/rewind 1 conversation` moves the conversation alone.")

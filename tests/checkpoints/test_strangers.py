@@ -13,7 +13,9 @@ from backstay.checkpoints.restore import RestoreFiles, _list_seen
 from backstay.checkpoints.tree import FileChange, RestorePlan, SeenAs, TreeEntry
 from backstay.checkpoints.walk_tree import read_entry
 from backstay.checkpoints.write_back import CHANGED, NotPutBack, put_back
+from backstay.commands.registry import CommandResult
 from backstay.ports import ToolContext, ToolOutput
+from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events.files import FileProblem, RestoreFinished, RestoreStarted, TreeKept
 from backstay.vocab.messages import text_of
@@ -60,6 +62,115 @@ async def test_what_the_person_wrote_after_a_crash_is_not_replaced_by_the_restor
         assert (work / "a.txt").read_text() == "one"
         await session.restore_files(undo="latest")
         assert [(work / name).read_text() for name in ("a.txt", "b.txt")] == ["a day's work"] * 2
+
+
+@pytest.mark.contract("RB-72")
+async def test_back_again_and_again_goes_further_back_until_what_somebody_wrote_between_two_restores_is_there(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "f.txt"
+    file.write_text("one")
+    async with kept_session(tmp_path, [*turn(bash("printf two > f.txt"))]) as session:
+        await session.run("Go.")
+        turn_id = session.turns[0].turn
+
+        async def back(restore: str = "latest") -> str:
+            await session.restore_files(undo=restore)
+            return file.read_text()
+
+        await session.restore_files(before=turn_id)
+        assert await back() == "two"
+        file.write_text("v3")
+        (tmp_path / "new.txt").write_text("new")
+        first = await session.restore_files(before=turn_id)
+        assert first.changed_by_others == (str(file), str(tmp_path / "new.txt"))
+        second = await session.restore_files(to=turn_id)
+        assert (file.read_text(), second.changed_by_others) == ("two", ())
+
+        assert [await back(), await back()] == ["one", "v3"]
+        assert (tmp_path / "new.txt").read_text() == "new"
+        with pytest.raises(UserError, match="Every restore of files in this session is undone already"):
+            await back()
+        assert await back(second.restore) == "one"
+        assert await back() == "v3", "to go to before a named restore is a restore like others, and the newest now"
+        assert await back(first.restore) == "v3"
+
+
+async def test_back_passes_a_restore_over_that_changes_nothing_any_more(tmp_path: Path) -> None:
+    file = tmp_path / "f.txt"
+    file.write_text("one")
+    async with kept_session(tmp_path, [*turn(bash("printf two > f.txt"))]) as session:
+        await session.run("Go.")
+        await session.restore_files(before=session.turns[0].turn)
+        file.write_text("v3")
+        await session.restore_files(to=session.turns[0].turn)
+        file.write_text("v3")
+        report = await session.restore_files(undo="latest")
+        assert (file.read_text(), report.written) == ("v3", 0)
+        await session.restore_files(undo="latest")
+        assert file.read_text() == "two"
+
+
+async def test_what_somebody_wrote_after_the_end_of_a_turn_is_not_passed_off_as_what_the_turn_left(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "f.txt"
+    async with kept_session(tmp_path, [*turn(write("f.txt", "two")), *turn(write("f.txt", "three"))]) as session:
+        await session.run("Go.")
+        file.write_text("my own work")
+        first = session.turns[0].turn
+        begun = await session.restore_files(before=first)
+        assert begun.changed_by_others == (str(file),)
+        await session.restore_files(undo="latest")
+        ended = await session.restore_files(to=first)
+        assert file.read_text() == "my own work"
+        assert ended.warnings == (
+            f"{file} was changed after the end of turn 1, before it was kept: that change is in it",
+        )
+        assert (await session.restore_files(before=first)).warnings == ()
+
+
+async def test_the_list_names_every_restore_and_back_takes_its_id(tmp_path: Path) -> None:
+    file = tmp_path / "f.txt"
+    async with kept_session(tmp_path, [*turn(write("f.txt", "two"))]) as session:
+        await session.run("Go.")
+
+        async def type_line(args: str) -> CommandResult:
+            result = await session.command("rewind", args)
+            assert result is not None
+            return result
+
+        await type_line("0 files")
+        await type_line("back")
+        file.write_text("mine")
+        again = await type_line("back")
+        assert (again.success, file.read_text()) == (False, "mine")
+        listed = (await type_line("list")).message.splitlines()
+        first, second = (line.split()[0] for line in listed if " to " in line and "`" not in line)
+        assert listed[0] == "Turn  ID            What changed          Prompt"
+        assert listed[-4:] == [
+            "Files were put back:",
+            f"      {first:<14}to the start of turn 1: 0 files written, 1 removed  [undone]",
+            f"      {second:<14}to before files were put back: 1 file written, 0 removed  [undid {first}]",
+            "`/rewind back` undoes the newest that is not undone; `/rewind back ID` goes to before any of them.",
+        ]
+        assert second in again.message
+        redone = await type_line(f"back {second}")
+        assert (file.exists(), redone.message.splitlines()[-1]) == (
+            False,
+            f"Somebody else had changed {file}; `/rewind back` has that.",
+        )
+        await type_line("back")
+        assert file.read_text() == "mine"
+        file.write_text("yours")
+        await type_line("0 files")
+        file.write_text("ours")
+        undone = await type_line("back")
+        restore = undone.data["restore"]
+        assert f"Somebody else had changed {file}; `/rewind back {restore}` has that." in undone.message
+        assert not (await type_line("back nonsense")).success
+        await type_line(f"back {restore}")
+        assert file.read_text() == "ours"
 
 
 def test_a_link_or_a_folder_that_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> None:

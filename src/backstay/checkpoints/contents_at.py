@@ -6,10 +6,11 @@ included: the first of them that says what the path held says what it held at th
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from backstay.checkpoints.tree import Tree, TreeEntry, TreeScope, entry_of, inside, is_plain
+from backstay.checkpoints.tree import RestorePlan, Tree, TreeEntry, TreeScope, entry_of, inside, is_plain
 from backstay.vocab import events
 from backstay.vocab.event import Recorded
 
@@ -88,6 +89,46 @@ def find_foreign_changes(records: Iterable[Recorded], present: Mapping[str, str]
         path: version for path, version in seen.items() if version
     }  # without one it was forgotten, as a restore says
     return tuple(sorted(path for path, version in present.items() if seen.get(path, version) != version))
+
+
+class LeftFiles(NamedTuple):
+    """The contents that a restore left, of which the session itself changed none since."""
+
+    entries: Mapping[bytes, TreeEntry]
+    scopes: Mapping[bytes, TreeScope]
+    """By folder."""
+    unknown: Collection[bytes]
+
+    @classmethod
+    def by(cls, plan: RestorePlan, trees: Iterable[Tree], later: Iterable[Recorded]) -> "LeftFiles":
+        """Put together what was kept before the restore and what its plan changed; `later` are the events from then on."""
+        entries: dict[bytes, TreeEntry] = {}
+        scopes: dict[bytes, TreeScope] = {}
+        for tree in trees:
+            scopes[tree.root] = TreeScope(tree.left_out)
+            entries |= {tree.root + b"/" + each.path: each for each in tree.entries}
+        entries |= {change.want.path: change.want for change in plan.changes}
+        unknown: set[bytes] = set()
+        for record in later:
+            match record.event:
+                case events.FileKept(path=path, call=call) if call:
+                    unknown.add(path.encode())
+                case events.FileSeen(path=path, version=version) if version:
+                    unknown.add(path.encode())
+                case events.RestoreFinished(problems=problems):
+                    unknown.update(each.path.encode() for each in problems)
+                case _:
+                    pass
+        return cls(entries, scopes, unknown)
+
+    def differs(self, path: bytes, now: TreeEntry) -> bool:
+        """Return whether `path` holds something that is known not to have been left there."""
+        if now.kind not in ("file", "link") or path in self.unknown:
+            return False
+        left = self.entries.get(path)
+        if left is not None:
+            return (left.kind, left.sha256, left.target) != (now.kind, now.sha256, now.target)
+        return any(inside(path, root) and each.would_list(path[len(root) + 1 :]) for root, each in self.scopes.items())
 
 
 def versions_at(records: Iterable[Recorded], *, after: int) -> dict[str, str]:

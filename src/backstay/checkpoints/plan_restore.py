@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from backstay.checkpoints.capture import FileCapture, FolderState, make_kept_event
 from backstay.checkpoints.contents_at import (
+    LeftFiles,
     contents_at,
     find_foreign_changes,
     find_hidden,
@@ -21,7 +22,7 @@ from backstay.checkpoints.contents_at import (
     first_tree,
     versions_at,
 )
-from backstay.checkpoints.points import Point, RestoreReport, before_programs, explain_unwatched
+from backstay.checkpoints.points import Point, RestoreReport, before_programs, explain_unwatched, restores_of
 from backstay.checkpoints.tree import (
     FileChange,
     RestorePlan,
@@ -31,6 +32,7 @@ from backstay.checkpoints.tree import (
     TreeScope,
     inside,
     pack,
+    unpack_plan,
     unpack_tree,
 )
 from backstay.checkpoints.walk_tree import NEVER_ENTERED, read_entry
@@ -44,6 +46,8 @@ HIDDEN: Final = "it is new, and nothing is kept of it: it is ignored, cannot be 
 GONE: Final = "the whole folder is gone; make it again, empty, and put the files back once more"
 SHOWN: Final = 1000
 """Paths that a report names."""
+SHOWN_LATER: Final = 20
+"""Paths that a report names because others changed them after the point."""
 NAMED: Final = 5
 """Paths that git ignores and a report names."""
 
@@ -70,7 +74,8 @@ async def plan_restore(
         rest = f" `/rewind {point.number} files` puts back what can be."
         raise UserError(f"The files cannot go back to {point.label}: {problem}.{point.alone}{rest}")
     trees = await _first_trees(capture, records, [state.root for state in states], point)
-    maker = _PlanMaker(capture, records, point, with_conversation, states, trees)
+    left = await _read_left_files(capture, records)
+    maker = _PlanMaker(capture, records, point, with_conversation, states, trees, left)
     return await anyio.to_thread.run_sync(maker.make)
 
 
@@ -118,6 +123,29 @@ async def _first_trees(
     return trees
 
 
+async def _read_left_files(capture: FileCapture, records: Sequence[Recorded]) -> LeftFiles | None:
+    """Return what the newest restore left; None when there is none, or nobody can say what the files were by then."""
+    newest = next((each for each in reversed(restores_of(records)) if each.over), None)
+    if newest is None:
+        return None
+    later = [record for record in records if record.seq > newest.after]
+    if any(isinstance(record.event, events.TreeKept) and before_programs(record) for record in later):
+        return None
+    store, trees, plan = capture.services.store, [], None
+    try:
+        for record in later:
+            match record.event:
+                case events.TreeKept(tree=sha) if sha and plan is None:
+                    trees.append(await anyio.to_thread.run_sync(unpack_tree, await store.blob(sha)))
+                case events.RestoreStarted(plan=sha) if sha:
+                    plan = unpack_plan(await store.blob(sha))
+                case _:
+                    pass
+    except (BlobMissing, LogDamaged):
+        return None
+    return LeftFiles.by(plan, trees, later) if plan is not None else None
+
+
 class _PlanMaker(Struct):
     capture: FileCapture
     records: Sequence[Recorded]
@@ -125,11 +153,14 @@ class _PlanMaker(Struct):
     with_conversation: bool
     states: Sequence[FolderState]
     trees: Mapping[str, Tree]
+    left: LeftFiles | None
     changes: list[FileChange] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     way_back: list[Event] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    later: tuple[str, ...] = ()
+    """Paths that others changed between the end of the turn that is meant and the moment when they were kept."""
     _seen: Mapping[str, str] = {}
 
     def make(self) -> Ready:
@@ -140,6 +171,9 @@ class _PlanMaker(Struct):
         for path in find_outside(self.records, roots, after=after):
             self.problems.append((path, OUTSIDE))
         want = contents_at(self.records, self.trees, {state.root: state.tree for state in self.states}, after=after)
+        if self.point.ends_turn:
+            kept = {path.decode("utf-8", "replace"): each.version for path, each in want.items() if each.inode}
+            self.later = find_foreign_changes((each for each in self.records if each.seq <= after), kept)
         for state in self.states:
             self._compare(state, want)
             self._name_hidden(state, want)
@@ -229,26 +263,39 @@ class _PlanMaker(Struct):
             return "forget"
         return "update" if seen == entry.version else ""
 
+    def _find_foreign(self) -> tuple[str, ...]:
+        found = set(find_foreign_changes(self.records, self.versions))
+        for change in self.changes:
+            if change.now is not None and self.left is not None and self.left.differs(change.want.path, change.now):
+                found.add(change.want.path.decode("utf-8", "replace"))
+        return tuple(sorted(found))
+
     def _ready(self, roots: tuple[bytes, ...]) -> Ready:
         report = RestoreReport(
             point=self.point.label,
             paths=tuple(change.want.path.decode("utf-8", "replace") for change in self.changes[:SHOWN]),
             problems=tuple(events.FileProblem(path=path, problem=why) for path, why in self.problems),
-            changed_by_others=find_foreign_changes(self.records, self.versions),
+            changed_by_others=self._find_foreign(),
             warnings=(
+                *(
+                    f"{path} was changed after {self.point.label}, before it was kept: that change is in it"
+                    for path in self.later[:SHOWN_LATER]
+                ),
                 *explain_unwatched(self.records, after=self.point.after),
                 *(words for state in self.states if (words := self._describe_ignored(state))),
                 *(f"{state.event.problem}; what is new in it stays" for state in self.states if state.event.problem),
             ),
         )
-        if not self.changes:
+        if not self.changes and not self.point.undoes:  # an undo is noted all the same: the next one goes further back
             return Ready(report=report)
         packed = pack(RestorePlan(roots, self.point.label, tuple(self.changes), tuple(self.problems)))
         plan = digest(packed)
         blobs = {**self.blobs, plan: packed}
         for state in self.states:
             blobs |= state.blobs
-        started = events.RestoreStarted(to=self.point.event, plan=plan, files=len(self.changes))
+        started = events.RestoreStarted(
+            to=self.point.event, plan=plan, files=len(self.changes), undoes=self.point.undoes
+        )
         before = [*(state.event for state in self.states), *self.way_back]
         drafts = (*(Draft(event=event) for event in before), Draft(event=started, by="user"))
         return Ready(report=report, drafts=drafts, blobs=blobs)

@@ -17,6 +17,9 @@ from backstay.vocab.messages import Text, TextRef
 PROMPT: Final = 200
 """Characters of a prompt that a listing shows."""
 PURGED: Final = "what was kept of it was purged"
+LATEST: Final = "latest"
+RESTORED: Final = "files-restored"
+"""The kind of the entry that a restore adds when it is over."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +53,10 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """Its name for a person."""
     number: int | None = None
     """The turn after which it lies, 0 for the beginning: `/rewind` takes it. None for the moment before a restore."""
+    ends_turn: bool = False
+    """Whether the end of a turn is meant: nothing is kept at that moment, but when the files are looked at next."""
+    undoes: str = ""
+    """The id of the restore that going there takes back, as the newest that was not."""
 
     @property
     def alone(self) -> str:
@@ -57,6 +64,28 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         if self.number is None:
             return ""
         return f" Nothing was moved; `/rewind {self.number} conversation` moves the conversation alone."
+
+
+class Restore(msgspec.Struct, frozen=True, kw_only=True):
+    """A restore of the log, finished or not."""
+
+    ids: tuple[str, ...]
+    """More than one when a process went on with it after a crash."""
+    after: int
+    """The seq of the last event before what it kept."""
+    event: str
+    """The id of that event; empty for the beginning."""
+    undoes: str = ""
+    over: bool = False
+    point: str = ""
+    """The name of the point for a person; empty when it did not come to an end."""
+    written: int = 0
+    removed: int = 0
+
+    @property
+    def id(self) -> str:
+        """The id that a report names."""
+        return self.ids[-1]
 
 
 class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +137,9 @@ def checkpoints_of(records: Iterable[Recorded]) -> tuple[Checkpoint, ...]:
 
 
 def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", undo: str = "") -> Point:
-    """Find the point that is meant: the end of the turn `to`, the start of the turn `before`, or before the restore `undo` (`latest`).
+    """Find the point that is meant: the end of the turn `to`, the start of the turn `before`, or before the restore `undo`.
 
+    `latest` is the newest restore that `latest` did not take back yet: again and again, it goes further back.
     Raise `UserError` when there is none, or when what was kept since then was purged.
     """
     point = (
@@ -123,6 +153,33 @@ def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", und
     if purged > point.after:
         raise UserError(f"The files cannot go back to {point.label}: {PURGED}.{point.alone}")
     return point
+
+
+def restores_of(records: Sequence[Recorded]) -> tuple[Restore, ...]:
+    """List every restore of a log, in order."""
+    found: list[Restore] = []
+    for place, record in enumerate(records):
+        newest = found[-1] if found else None
+        match record.event:
+            case events.RestoreStarted() if newest is not None and not newest.over:
+                found[-1] = replace(newest, ids=(*newest.ids, record.id))
+            case events.RestoreStarted(undoes=undoes):
+                began = _way_back(records, place)
+                before = records[began - 1].id if began else ""
+                found.append(Restore(ids=(record.id,), after=records[began].seq - 1, event=before, undoes=undoes))
+            case events.RestoreFinished(written=written, removed=removed) if newest is not None:
+                found[-1] = replace(newest, over=True, written=written, removed=removed)
+            case events.EntryAdded(kind=kind, content=content) if newest is not None and kind == RESTORED:
+                found[-1] = replace(newest, point=_label_in(content))
+            case _:
+                pass
+    return tuple(found)
+
+
+def find_undone(restores: Iterable[Restore]) -> frozenset[str]:
+    """Find the ids of the restores that `undo="latest"` passes over: those that it took back, and those that did so."""
+    undoing = [each for each in restores if each.undoes]
+    return frozenset((*(each.undoes for each in undoing), *(id for each in undoing for id in each.ids)))
 
 
 def before_programs(record: Recorded) -> bool:
@@ -179,7 +236,8 @@ def _end_of_turn(records: Sequence[Recorded], turn: str) -> Point:
     number = _number(records, turn)
     for record in records:
         if isinstance(record.event, events.TurnCompleted) and record.event.turn == turn:
-            return Point(after=record.seq, event=record.id, label=f"the end of turn {number}", number=number)
+            label = f"the end of turn {number}"
+            return Point(after=record.seq, event=record.id, label=label, number=number, ends_turn=True)
     raise UserError(f"Turn {turn!r} has no end yet. Say `before={turn!r}` for its start.")
 
 
@@ -192,25 +250,32 @@ def _start_of_turn(records: Sequence[Recorded], turn: str) -> Point:
 
 
 def _before_restore(records: Sequence[Recorded], restore: str) -> Point:
-    latest = restore == "latest"
-    found: Point | None = None
-    began = -1
-    """Where the restore began that is not over: a process that goes on with it after a crash starts it again."""
-    for place, record in enumerate(records):
-        if isinstance(record.event, events.RestoreStarted):
-            began = began if began >= 0 else _way_back(records, place)
-            if latest or record.id == restore:
-                before = records[began - 1].id if began else ""
-                found = Point(after=records[began].seq - 1, event=before, label="before files were put back")
-        elif isinstance(record.event, events.RestoreFinished):
-            began = -1
-    if found is not None:
-        return found
-    raise UserError(
-        "No files were put back in this session yet: there is nothing to undo."
-        if latest
-        else f"There is no restore {restore!r} in this session. Say `undo='latest'` for the newest."
-    )
+    restores = restores_of(records)
+    if not restores and restore == LATEST:
+        raise UserError("No files were put back in this session yet: there is nothing to undo.")
+    undone = find_undone(restores)
+    meant = [each for each in restores if (each.id not in undone if restore == LATEST else restore in each.ids)]
+    if meant:
+        undoes = meant[-1].id if restore == LATEST else ""
+        return Point(after=meant[-1].after, event=meant[-1].event, label="before files were put back", undoes=undoes)
+    if restore == LATEST:
+        raise UserError(
+            "Every restore of files in this session is undone already. `/rewind list` shows them, and `/rewind back ID` "
+            f"goes to before any of them: the newest is {restores[-1].id!r}."
+        )
+    raise UserError(f"There is no restore {restore!r} in this session. Say `undo='latest'` for the newest.")
+
+
+def _label_in(content: str) -> str:
+    """Return the name of the point in what a restore noted; empty when it cannot be read."""
+    try:
+        return msgspec.json.decode(content, type=_RestoreNote).point
+    except msgspec.MsgspecError:
+        return ""
+
+
+class _RestoreNote(msgspec.Struct):
+    point: str = ""
 
 
 def _way_back(records: Sequence[Recorded], place: int) -> int:

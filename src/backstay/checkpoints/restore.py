@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan_restore import Ready, plan_restore
-from backstay.checkpoints.points import RestoreReport, point_of
+from backstay.checkpoints.points import RESTORED, RestoreReport, point_of
 from backstay.checkpoints.tree import FileChange, RestorePlan, unpack_plan
 from backstay.checkpoints.write_back import NotPutBack, put_back, set_mode, version_at
 from backstay.logic.text import pluralise
@@ -188,7 +188,7 @@ class RestoreFiles(Performer[events.RestoreStarted]):
         return self._finish(
             finished,
             *seen,
-            events.EntryAdded(kind="files-restored", content=msgspec.json.encode(entry).decode()),
+            events.EntryAdded(kind=RESTORED, content=msgspec.json.encode(entry).decode()),
             events.MessageInjected(role="system", parts=(Text(text=text),)),
         )
 

@@ -1,8 +1,9 @@
 """Commands about the conversation: what was said, making it shorter, going back, leaving."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
-from backstay.checkpoints.points import Checkpoint, RestoreReport
+from backstay.checkpoints.points import LATEST, Checkpoint, Restore, RestoreReport, find_undone, restores_of
 from backstay.commands.registry import CommandResult, command, usage
 from backstay.logic.state.transcript import transcript_of
 from backstay.logic.text import pluralise
@@ -83,18 +84,21 @@ async def exit_(call: SessionCall) -> CommandResult:
     return CommandResult(message="Goodbye.", data={"exitRequested": True})
 
 
-@command("rewind", hint="[list | TURN [conversation|files|both] | back]", subcommands=("list", "back"))
+REWIND_HINT: Final = "[list | TURN [conversation|files|both] | back [ID]]"
+
+
+@command("rewind", hint=REWIND_HINT, subcommands=("list", "back"))
 async def rewind(call: SessionCall) -> CommandResult:
-    """Go back to the end of a turn: the conversation, the files, or both. `back` undoes it for the files."""
+    """Go back to the end of a turn: the conversation, the files, or both. `back` undoes it for the files, again and again."""
     words = call.words
     if not words or words[0] == "list":
         return await _checkpoints(call)
+    if words[0] == "back" and len(words) <= 2:
+        return await _back(call, *words[1:])
     what = words[1] if len(words) > 1 else "both"
     if what not in ("conversation", "files", "both") or len(words) > 2:
-        return usage(call, "[list | TURN [conversation|files|both] | back]")
+        return usage(call, REWIND_HINT)
     try:
-        if words[0] == "back":
-            return _restore_result(await call.session.restore_files(undo="latest"))
         turn, begins = await _turn(call, words[0]), words[0] == "0"
         if what == "files":
             return _restore_result(
@@ -106,6 +110,15 @@ async def rewind(call: SessionCall) -> CommandResult:
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
     return _rewind_result(turn, report)
+
+
+async def _back(call: SessionCall, restore: str = LATEST) -> CommandResult:
+    """Put the files back as they were before a restore."""
+    try:
+        report = await call.session.restore_files(undo=restore)
+    except UserError as exc:
+        return CommandResult(message=str(exc), success=False)
+    return _restore_result(report, back=f"/rewind back {report.restore}" if restore == LATEST else "/rewind back")
 
 
 @command("undo", hint="[compact]", subcommands=("compact",))
@@ -153,15 +166,45 @@ def _skill_note(log: Iterable[Recorded], turn: str) -> str:
 
 async def _checkpoints(call: SessionCall) -> CommandResult:
     points = await call.session.checkpoints()
-    path = _path(await call.session.events())
+    log = await call.session.events()
+    path, restores = _path(log), restores_of(log)
+    undone = find_undone(restores)
     lines = [line for each in points for line in _lines(each, path)]
     if lines:
+        lines.insert(0, f"{'Turn':>4}  {'ID':<14}{'What changed':<20}  Prompt")
         here = "* is the newest" if path else "The conversation is at its beginning"
         lines.append(f"{here}; `/rewind 0` goes to before the first turn.")
+    if restores:
+        lines += ["Files were put back:", *(_restore_line(each, undone) for each in restores)]
+        lines.append(
+            "`/rewind back` undoes the newest that is not undone; `/rewind back ID` goes to before any of them."
+        )
     return CommandResult(
         message="\n".join(lines) or "No turn yet, or nothing is kept of files.",
-        data={"checkpoints": [_facts(each, path) for each in points]},
+        data={
+            "checkpoints": [_facts(each, path) for each in points],
+            "restores": [_restore_facts(each, undone) for each in restores],
+        },
     )
+
+
+def _restore_line(restore: Restore, undone: Collection[str]) -> str:
+    done = (
+        f"{pluralise(restore.written, 'file')} written, {restore.removed} removed" if restore.over else "not finished"
+    )
+    left = f"  [undid {restore.undoes}]" if restore.undoes else "  [undone]" if restore.id in undone else ""
+    return f"      {restore.id:<14}to {restore.point or 'an earlier point'}: {done}{left}"
+
+
+def _restore_facts(restore: Restore, undone: Collection[str]) -> dict[str, object]:
+    return {
+        "restore": restore.id,
+        "point": restore.point,
+        "written": restore.written,
+        "removed": restore.removed,
+        "undoes": restore.undoes,
+        "undone": restore.id in undone and not restore.undoes,
+    }
 
 
 def _lines(point: Checkpoint, path: Sequence[str]) -> Iterable[str]:
@@ -209,11 +252,12 @@ def _rewind_result(turn: str, report: RestoreReport | None) -> CommandResult:
     return CommandResult(message=f"The conversation goes on from there.{files}", data={"turn": turn})
 
 
-def _restore_result(report: RestoreReport) -> CommandResult:
+def _restore_result(report: RestoreReport, *, back: str = "/rewind back") -> CommandResult:
+    """Tell what a restore did. `back` undoes it: `/rewind back` alone goes on to the restore before one that was undone."""
     said = [f"{pluralise(report.written, 'file')} written, {report.removed} removed ({report.point})."]
-    said += ["`/rewind back` brings back what was removed."] if report.removed else []
+    said += [f"`{back}` brings back what was removed."] if report.removed else []
     said += [f"Left as it is: {each.path}: {each.problem}" for each in report.problems]
-    said += [f"Somebody else had changed {path}; `/rewind back` has that." for path in report.changed_by_others[:20]]
+    said += [f"Somebody else had changed {path}; `{back}` has that." for path in report.changed_by_others[:20]]
     return CommandResult(message="\n".join((*said, *report.warnings)), data={"restore": report.restore})
 
 

@@ -56,6 +56,8 @@ class RestoreStarted(Event, frozen=True, kw_only=True):
     plan: str
     """Hash of the blob that lists what is written and removed."""
     files: int = 0
+    undoes: str = ""
+    """The id of the restore that `undo="latest"` takes back with it; empty for every other restore."""
 
 
 class FileProblem(msgspec.Struct, frozen=True, kw_only=True):
