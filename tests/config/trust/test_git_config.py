@@ -93,7 +93,7 @@ RUNS = (
     *(
         "remote.origin.promisor=true",
         "remote.origin.partialCloneFilter=blob:none",
-        "remote.--upload-pack=x.fetch=y",
+        "remote.--exec.fetch=y",
         "extensions.partialClone=origin",
         "promisor.acceptFromServer=all",
     ),
