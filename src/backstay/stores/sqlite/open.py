@@ -59,7 +59,7 @@ class DatabaseFile(Struct, frozen=True, kw_only=True):
 def prepare(
     path: Path, *, new: str, read_only: bool, synchronous: Synchronous, connect: Connect, key: str = ""
 ) -> DatabaseFile:
-    """Check the store at `path`; create it when it is missing and `new` names its identity.
+    """Check the store at `path`; create it when it is missing and `new` has the identity for a new one.
 
     A store is opened for reading alone when its permissions or a newer schema forbid writing, or when it is older and cannot be upgraded
     now. `key` says where the key of an encrypted store is; then SQLCipher opens it, and `connect` is not used.
