@@ -1,1 +1,1 @@
-"""What can be done with stored sessions: list, load, hold, move and prune them."""
+"""List, load, hold, move, prune and change stored sessions that nobody has open."""

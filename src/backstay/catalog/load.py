@@ -1,4 +1,4 @@
-"""A log read back: folded whole, from a snapshot, or up to a point."""
+"""Load a stored session: fold its whole log, start from a snapshot, or fold up to a point."""
 
 import functools
 import hashlib

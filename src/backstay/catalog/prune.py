@@ -1,4 +1,4 @@
-"""Deleting old and empty sessions: each is looked at again while it is held, so that nothing goes that was used meanwhile."""
+"""Delete old and empty sessions. Each is checked again while it is held, so that none is deleted that was used meanwhile."""
 
 from collections.abc import Callable, Collection
 from typing import Final

@@ -1,4 +1,4 @@
-"""Listings of folders and plans of restores: what stands in them, how they are packed as blobs, and which paths belong to one. Pure."""
+"""Structures of kept folder listings and restore plans, how they are packed as blobs, and which paths belong to a folder. Pure."""
 
 import re
 import zlib

@@ -1,1 +1,1 @@
-"""Layer 6: what a person types after a slash, and what a model may ask for in the same words."""
+"""Layer 6: slash commands, which a person types and a model may call."""

@@ -1,4 +1,4 @@
-"""What is left of Holdfast, the former name of Backstay: find it, say what to do about it, move it. No other module knows that name.
+"""Find and move what is left of Holdfast, the former name of Backstay. No other module knows that name.
 
 A move is a rename within one file system, and elsewhere a whole copy that is on the disk before the original goes. Nothing is
 written over. After a crash the next run goes on.

@@ -1,4 +1,4 @@
-"""Settings in layers: which file says what, what of it counts, and what waits until the workspace is trusted.
+"""Merge the settings files: which file sets what, what of it applies, and what waits until the workspace is trusted.
 
 Lists (rules, hooks, folders, environment) are gathered from all layers, so no file can take away what another denies. Of everything else
 the highest layer's word counts. What comes with a workspace that is not trusted can only deny and ask.

@@ -1,4 +1,4 @@
-"""Which settings files there may be, highest first, and who wrote each."""
+"""List the settings files that there may be, highest first, and who wrote each."""
 
 import os
 from collections.abc import Iterator, Mapping

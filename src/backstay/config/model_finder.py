@@ -1,4 +1,4 @@
-"""From a model's name to a model: profiles of the settings, the model in the box, the built-in providers."""
+"""Find the model that a name means: a profile of the settings, a local model, or one of a built-in provider."""
 
 import functools
 import os

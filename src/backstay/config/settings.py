@@ -1,4 +1,4 @@
-"""The settings of a person: the structures, and the fold that makes them of the entries that count."""
+"""The settings in force: their structures, made from the entries that apply."""
 
 import os
 import stat
@@ -49,7 +49,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How conversations are held when nothing else is said. None: not said."""
+    """The defaults of new conversations. None: not set."""
 
     fs_scope: FsScope | None = None
     allowed_commands: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether, and from where, the model is told of the task at hand."""
+    """Whether the model is told of the current task, and the folder of tasks."""
 
     enabled: bool = True
     dir: str = ".agents/tasks"
@@ -115,7 +115,7 @@ def load_settings(given: str | Path | None = None, environment: Mapping[str, str
 
 
 def fold_settings(found: Judgement) -> Settings:
-    """Return the settings that the entries that count come to. Raise `UserError` when the meaning of one is wrong."""
+    """Return the settings made of the entries that apply. Raise `UserError` when the value of one has no meaning."""
     values: dict[str, Any] = {}  # Any: JSON, checked by the table of keys
     places: dict[str, str] = {}
     for each in found.entries:

@@ -1,4 +1,4 @@
-"""`backstay demo`: a session whose process dies in the middle of a turn, and the same session finishing its work."""
+"""`backstay demo`: show a session whose process dies in the middle of a turn, and then finishes its work."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Questions that wait for an answer line of the input."""
+"""Queue the questions of a headless run until an answer line of the input answers them."""
 
 import json
 from collections.abc import Callable

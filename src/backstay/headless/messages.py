@@ -1,4 +1,4 @@
-"""Warnings for the person beside the output: waits, fallbacks, compactions, the budget, hook notes, rules without effect."""
+"""Write the warnings of a headless run: waits, fallbacks, compactions, the budget, hook notes, rules without effect."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How a turn ended: its totals, its exit code, and the object that `json` prints and that ends `stream-json`."""
+"""Summarise the end of a turn: its totals, its exit code, and the result object of `json` and `stream-json`."""
 
 import shlex
 import uuid

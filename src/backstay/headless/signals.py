@@ -1,4 +1,4 @@
-"""Signals of a run: the first interrupt stops the turn, the second the process; SIGTERM and SIGHUP let the turn finish first."""
+"""Handle the signals of a run: the first interrupt stops the turn, the second the process; SIGTERM and SIGHUP let the turn finish."""
 
 import contextlib
 import os

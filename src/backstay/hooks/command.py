@@ -1,4 +1,4 @@
-"""Hooks that are programs: started with their input, read within bounds, ended with all of their descendants."""
+"""Run a hook that is a program: write its input, read its output within bounds, and end it with all its descendants."""
 
 import contextlib
 import os

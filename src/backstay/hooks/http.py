@@ -1,4 +1,4 @@
-"""Hooks that are addresses: the input is posted, and the body of the response is read as a program's output would be."""
+"""Run a hook that is an address: post the input, and read the response as a program's output would be read."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The answer of a hook, and the verdict that the answers of all hooks of an event are merged into."""
+"""Merge the answers of all hooks of an event into one verdict."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final

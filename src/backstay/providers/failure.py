@@ -1,4 +1,4 @@
-"""What a provider's complaint means: one of our kinds, how long to wait, its own words and what to do about them.
+"""Classify a provider's error: its kind, how long to wait, the provider's own message, and what to do about it.
 
 One reader for every format: the table of codes is common, because no code means two things.
 """

@@ -1,4 +1,4 @@
-"""A model that fails on purpose: wraps another one and hurts its streams, the same way each time."""
+"""A model that fails on purpose: it wraps another one and breaks its streams, the same way each time."""
 
 import random
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What a wire format is: how a request is written and how an answer is read. Bytes in, bytes out, no network."""
+"""The interface of a wire format: encode a request, decode an answer. Bytes in, bytes out, no network."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A model that says again what an earlier session was told: its log, read back reply by reply.
+"""A model that answers with the replies of an earlier session, read from its log.
 
 A session runs again offline, and the same each time. When it asks something else than the recorded one did, it is answered all the same,
 and the reply carries a note that says what is different: the drift.
@@ -312,7 +312,7 @@ def facts_then(records: Sequence[Recorded], find: FindFacts | None = None) -> Mo
 
 
 def _as_then(facts: ModelFacts, records: Sequence[Recorded]) -> ModelFacts:
-    """`facts` with what the log itself says: how large the window was, and whether a model summarised."""
+    """Return `facts` with what the log itself says: how large the window was, and whether a model summarised."""
     window = next((r.event.window for r in records if isinstance(r.event, events.CompactionStarted)), facts.window)
     return replace(facts, window=window, summarises=any(made.model for made in _summaries(records).values()))
 

@@ -1,4 +1,4 @@
-"""The built-in providers, as a table, and how one of them becomes a model.
+"""The table of built-in providers, and the model that a name of one means.
 
 An address comes from the model's name (`openai-chat:MODEL@http://127.0.0.1:8080/v1`), else from the environment (`OPENAI_BASE_URL`), else
 from the table. A key belongs to a host: the provider's own variables are read for the provider's address and for the one that the
@@ -257,7 +257,7 @@ CHOICES: Final = (
 
 
 def full_name(name: str, cwd: Path) -> str:
-    """`name` as the log holds it: a script's path is made absolute, so that a resume finds it from anywhere."""
+    """Return `name` as the log holds it: a script's path is made absolute, so that a resume finds it from anywhere."""
     provider, _, rest = name.partition(":")
     if provider != "scripted" or not rest:
         return name

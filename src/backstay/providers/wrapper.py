@@ -1,4 +1,4 @@
-"""A model around another one: what every wrapper passes on."""
+"""The base of models that wrap another one: it passes everything on."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ Stream = AsyncIterator[Delta | ModelReply]
 
 
 class ModelAround:
-    """Is called what `inner` is called, and answers as it does. Override `ask` to do something on the way."""
+    """A model with the name and the answers of `inner`. Override `ask` to change or watch what passes."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner

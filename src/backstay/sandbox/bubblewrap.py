@@ -1,4 +1,4 @@
-"""A sandbox of namespaces: `bwrap` gives a program a file system, process list and network of its own."""
+"""Run a program in a sandbox of namespaces: `bwrap` gives it a file system, process list and network of its own."""
 
 import os
 import shutil

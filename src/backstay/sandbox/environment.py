@@ -1,4 +1,4 @@
-"""Say where the environment of commands leads programs: in the workspace, an edit there would become code that runs.
+"""Find where the environment of commands leads programs into the workspace: an edit there would become code that runs.
 
 Three kinds of variables are told apart. Those that every program, the shell or git obeys are *followed*: of a list, entries that are empty
 or the workspace itself are taken out, relative ones are made absolute, and what is left inside the workspace is protected, whether it is

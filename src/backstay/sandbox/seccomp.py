@@ -1,4 +1,4 @@
-"""A filter of system calls, assembled by hand: what no program in the sandbox needs and many escapes begin with.
+"""Assemble a filter of system calls: it refuses what no program in the sandbox needs and many escapes begin with.
 
 A filter sees numbers, never what a pointer points to, so it closes kinds of calls; files are the work of others. Everything is made
 before the fork; the child only makes the two calls that put the filter on.

@@ -1,1 +1,1 @@
-"""Secrets that were written down: counted where they stand in stored sessions, and erased."""
+"""Count the secrets in stored sessions, and erase them."""

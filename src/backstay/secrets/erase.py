@@ -1,4 +1,4 @@
-"""Erasing the secrets of a stored session: a mark in the place of each, in everything that is kept of the session.
+"""Erase the secrets of a stored session: put a mark in the place of each, in everything that is kept of the session.
 
 The order makes a crash harmless. First what lies beside the log loses them, since it is looked for by what the log still says. Then the
 log changes in one step, with an event that says so. Then the store removes what was replaced from its files. Doing it again after

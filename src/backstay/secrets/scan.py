@@ -1,4 +1,4 @@
-"""Counting the secrets of a stored session: what they are and where they stand, never what they say."""
+"""Count the secrets of a stored session: their kinds and where they stand, never their values."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence

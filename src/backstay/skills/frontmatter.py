@@ -1,4 +1,4 @@
-"""The top of a Markdown file: YAML between two lines of `---`, and the text after it."""
+"""Split a Markdown file into its front matter (YAML between two lines of `---`) and the text after it."""
 
 import functools
 import json

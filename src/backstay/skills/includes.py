@@ -1,4 +1,4 @@
-"""What the text of a skill asks to have put in before anybody reads it: the output of commands, and files. Nothing is run here."""
+"""Find what the text of a skill includes: the output of commands, and files. Nothing is run here."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Where skills, commands and agents are looked for, and in which order: the first of a name wins."""
+"""List the folders of skills, commands and agents, in the order in which they are searched: the first of a name wins."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

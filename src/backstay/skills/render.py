@@ -1,4 +1,4 @@
-"""Invoking a skill: its text with the arguments put in, and with what it includes once the policy has allowed all of it."""
+"""Render a skill: put in the arguments, and what its text includes once the policy has allowed all of it."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One look at everything that people keep for an agent: skills, commands and agents, and what is wrong with them."""
+"""Scan for skills, commands and agents, and report what is wrong with their files."""
 
 import errno
 import os

@@ -1,1 +1,1 @@
-"""Layer 4: where sessions live."""
+"""Layer 4: the stores of sessions: SQLite, memory, and the trace beside them."""

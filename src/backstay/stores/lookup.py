@@ -1,4 +1,4 @@
-"""Finding sessions and what was said in them: the same in every store."""
+"""Find sessions, and search what was said in them: the same in every store."""
 
 import re
 import unicodedata
@@ -61,7 +61,7 @@ def no_session(session: str) -> NoSession:
 
 
 def _fold_letters(text: str) -> str:
-    """`text` in small letters, without accents."""
+    """Return `text` in small letters, without accents."""
     if text.isascii():
         return text.lower()
     return "".join(char for char in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(char) != "Mn")

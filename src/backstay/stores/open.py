@@ -1,4 +1,4 @@
-"""Open stores: where one is, as one line of text, and which one is used when none is named."""
+"""Open a store by its address, or the default store when none is named."""
 
 import contextlib
 import os

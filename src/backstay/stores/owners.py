@@ -1,4 +1,4 @@
-"""Who holds a session: the identity of a process, and whether it still lives."""
+"""Identify the process that holds a session, and find out whether it still runs."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""The trace: fragments, raw payloads and timings beside the log, for people who want to know what really happened.
+"""Write and read the trace: fragments, raw payloads and timings beside the log, for debugging. It may lose lines.
 
 Two files a session, `<folder>/<session>.jsonl` and the older `<session>.jsonl.old`: no newer file can have the name of another's older
 one. A line is `{"after","token","n","at","kind","data"}`: `after` is the last `seq` of the log, `token` the lease that wrote it, `n` the
@@ -354,7 +354,7 @@ def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
 
 
 def trace_texts(folder: str | os.PathLike[str], session: str) -> Iterator[str]:
-    """Every text of a session's trace: those of each line, and the streams put together."""
+    """Return every text of a session's trace: those of each line, and the streams put together."""
     streams, joined = Streams(), dict[str, list[str]]()
     for line in b"\n".join(segments(trace_path(folder, session))).split(b"\n"):
         try:
@@ -565,7 +565,7 @@ class TraceFile:
 
 
 def segments(path: Path) -> tuple[bytes, bytes]:
-    """Both files, the older one first, as they were at one moment."""
+    """Return both files, the older one first, as they were at one moment."""
     while True:
         before = _identity(path)
         found = _read_segment(older_path(path)), _read_segment(path)

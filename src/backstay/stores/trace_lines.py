@@ -287,7 +287,7 @@ class RequestPacker:
         self._named = set()
 
     def pack(self, content: Mapping[str, object]) -> Fields:
-        """`content` as it is written."""
+        """Return `content` as it is written."""
         packed = {key: _as_plain(value) for key, value in content.items()}
         where = _holder(packed)
         if where is None:
@@ -339,7 +339,7 @@ class RequestReader:
         self._named: dict[str, object] = {}
 
     def unpack(self, content: Mapping[str, object]) -> Fields:
-        """`content` as it was; what is lost is named as lost."""
+        """Return `content` as it was; what is lost is named as lost."""
         return {key: self._value(value, deep=True) for key, value in content.items()}
 
     def _value(self, value: object, *, deep: bool) -> object:
@@ -372,7 +372,7 @@ def _holder(content: Fields) -> Fields | None:
 
 
 def _as_plain(value: object) -> object:
-    """`value` as plain data; a body that is JSON text is read."""
+    """Return `value` as plain data; a body that is JSON text is read."""
     if isinstance(value, str | bytes) and value[:1] in ("{", b"{"):
         try:
             return msgspec.json.decode(value)

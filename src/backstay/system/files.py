@@ -1,4 +1,4 @@
-"""Regular files read without waiting, files written whole or not at all, and stamps that tell whether one is still as it was.
+"""Read regular files without waiting, write files whole or not at all, and take stamps that tell whether one has changed.
 
 What is written is by default durable, and readable by its user only.
 """

@@ -1,4 +1,4 @@
-"""How Backstay was installed: from which commit, and what to type to bring in what is missing."""
+"""Find out how Backstay was installed, and the command that installs what is missing."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""What is known of the machine that this process runs on."""
+"""Ask the operating system of this machine for its boot, the time, random numbers and its own addresses."""
 
 import functools
 import ipaddress
@@ -19,7 +19,7 @@ SYSTEM: Final[Literal["linux", "darwin", "windows"]] = (
 
 
 def boot_id() -> str:
-    """Return what tells this start of the machine from every other; empty where the system does not say."""
+    """Return an id of this boot of the machine; empty where the system has none."""
     try:
         return _read_boot_id()
     except OSError:
@@ -32,7 +32,7 @@ def _read_boot_id() -> str:
 
 
 class SystemClock:
-    """Time from the operating system, chance from its generator."""
+    """A clock with the time of the operating system and its random numbers."""
 
     def now(self) -> int:
         """Return the microseconds since 1970."""

@@ -1,4 +1,4 @@
-"""Programs that Backstay runs for itself: with bounded output, a deadline, and an end of everything that they started.
+"""Run programs for Backstay itself: with bounded output, a deadline, and an end of everything that they started.
 
 Each gets a process group of its own. When it takes too long, is not waited for any more or is to say no more, the whole group is
 killed: what it started is not left behind.

@@ -247,7 +247,7 @@ def _is_skipped(expressions: Sequence[ast.expr]) -> bool:
 
 
 def _mark_name(node: ast.AST) -> str:
-    """`contract` for `pytest.mark.contract(...)`, called or not; empty for anything else."""
+    """Return `contract` for `pytest.mark.contract(...)`, called or not; empty for anything else."""
     target = node.func if isinstance(node, ast.Call) else node
     match target:
         case ast.Attribute(attr=name, value=ast.Name(id="mark") | ast.Attribute(attr="mark")):

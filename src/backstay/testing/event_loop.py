@@ -1,4 +1,4 @@
-"""An event loop in which time is pretended and the order of what is ready is chance, told by a seed.
+"""An event loop with simulated time that runs ready tasks in random order, by a seed.
 
 Time stands still while anything is ready and then jumps to the next deadline, so hours take milliseconds. With a seed,
 what is ready at the same moment runs in an order that the seed decides; without one, in the order in which it became

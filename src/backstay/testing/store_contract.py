@@ -1,4 +1,4 @@
-"""What every store must do: a suite of tests that a store of anybody's passes or fails.
+"""The contract of stores: a suite of tests that every implementation of `EventStore` must pass.
 
     from backstay.testing.store_contract import StoreContract, StoreOptions
 

@@ -1,4 +1,4 @@
-"""What can go wrong, by who can act.
+"""The errors that Backstay raises, by who can act.
 
 BackstayError
 ├── UserError              fix the input

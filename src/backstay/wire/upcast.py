@@ -1,4 +1,4 @@
-"""Old shapes to new ones: one function for each change of shape, kept for ever.
+"""Read old shapes of events: one function for each change of shape, kept for ever.
 
 An upcaster takes the raw object of version `n` and returns that of version `n + 1`. Register it under `(wire name, n)`; add a fixture log
 of the old shape under `tests/fixtures/logs/`.

@@ -1,1 +1,1 @@
-"""Sessions that change the program that runs them."""
+"""Workflows of several sessions: a session that changes the program that runs it."""

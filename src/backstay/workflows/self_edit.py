@@ -1,4 +1,4 @@
-"""How an agent changes the program that it runs in: a plan whose steps are fixed, and a machine that allows no other order.
+"""Let an agent change the program that it runs in: a plan of fixed steps, and a state machine that allows no other order.
 
 The order is the whole safety: what is there is kept before anything changes, the change is made in one step, the new program is tried
 from outside the old one, and what does not pass is taken back. Nothing here runs anything.

@@ -1,4 +1,4 @@
-"""What is known of the programs that hooks run: `followed.toml`, read."""
+"""Read `followed.toml`: the programs that hooks run, and how each finds the files that it runs."""
 
 import ast
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NotFollowed(ValueError):
-    """A command whose files cannot be told, and why."""
+    """Raised for a command whose files cannot be found out, with the reason."""
 
 
 class Unknown(NotFollowed):
@@ -38,7 +38,7 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunManifest(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a program is told what it runs: see `followed.toml`."""
+    """The files from which a program reads what it runs: see `followed.toml`."""
 
     files: tuple[str, ...]
     flags: str = ""
@@ -53,7 +53,7 @@ class RunManifest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """What `followed.toml` says."""
+    """The tables of `followed.toml`."""
 
     plain: frozenset[str]
     running: Mapping[str, tuple[str, ...]]
@@ -129,7 +129,7 @@ def require_words(name: str, rest: Sequence[str | None]) -> None:
 
 
 class ManifestWords(Struct, frozen=True):
-    """What the words of a program name that is told by files what to run."""
+    """The files and folders named by the words of a program that reads from files what it runs."""
 
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()

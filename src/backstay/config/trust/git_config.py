@@ -1,4 +1,4 @@
-"""What a repository's own git configuration would run: the keys that name programs, or lead to a place that does.
+"""Find what a repository's own git configuration would run: keys that name programs, or lead to a file that does.
 
 In the sections where git knows such keys, only those that are known to be harmless are passed over.
 """

@@ -1,4 +1,4 @@
-"""What a workspace brings along that would run something or loosen something, and the bytes that it hangs on."""
+"""List what a workspace brings that would run or loosen something, and the file contents that trust in it depends on."""
 
 import contextlib
 import hashlib

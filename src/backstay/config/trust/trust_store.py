@@ -1,4 +1,4 @@
-"""Whether the person trusts what a workspace brings along: recorded by its folder, and by the content that was shown.
+"""Record whether the person trusts a workspace: by its folder, and by the content that was shown.
 
 A workspace that brings nothing along that would run or loosen anything is as good as trusted. Any other is untrusted until a person
 says so, and again when anything that it would run has changed.

@@ -1,4 +1,4 @@
-"""What secrets look like: the table of shapes beside this file, private keys, and values that look generated.
+"""Find secrets by their shape: the table beside this file, private keys, and values that look generated.
 
 A shape's pattern is only tried on a text that holds every letter of what the shape begins with, which costs next to nothing. Table and
 patterns are read when the first text asks for them: a program starts without them.

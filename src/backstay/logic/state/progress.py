@@ -1,4 +1,4 @@
-"""Where a session stands: the small state that `decide` works on.
+"""The progress of a session: the small state that `decide` works on.
 
 `fold(progress, record)` is pure. It holds scalars, open calls and queued input, never the conversation, so that folding stays linear.
 """

@@ -1,4 +1,4 @@
-"""What became of each input and each turn, over the whole log: a rewind does not undo an answer that was given."""
+"""The result of each input and each turn, over the whole log: a rewind does not undo an answer that was given."""
 
 from collections.abc import Callable
 from typing import Any, Final, Literal

@@ -1,4 +1,4 @@
-"""When a model call fails: wait and ask again, ask the next model of the chain, or give up. By the kind of the error, never its words.
+"""Decide what follows a failed model call, by the kind of the error: wait and ask again, ask the next model, or give up.
 
 No call is repeated once the beginning of its answer was shown. A model that failed for good is not asked for a while;
 that lasts as long as the session.

@@ -1,4 +1,4 @@
-"""The Messages API of Anthropic, and of everybody who speaks like it."""
+"""The Messages API of Anthropic, and of servers that are compatible with it."""
 
 from typing import Final
 

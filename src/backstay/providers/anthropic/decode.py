@@ -1,4 +1,4 @@
-"""Reads the answers of the Messages API, streamed or whole."""
+"""Decode the answers of the Messages API, streamed or whole."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final

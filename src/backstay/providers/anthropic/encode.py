@@ -1,4 +1,4 @@
-"""Writes requests to the Messages API, and keeps the bytes of what was said before."""
+"""Encode requests to the Messages API, and keep the bytes of messages that were sent before."""
 
 import re
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""What shapes an answer, in the words of the Messages API."""
+"""Translate model parameters into those of the Messages API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, cast

@@ -1,4 +1,4 @@
-"""Gemini's way of writing things down: `generateContent` and `streamGenerateContent`."""
+"""The Gemini API of Google: `generateContent` and `streamGenerateContent`."""
 
 from typing import Final
 

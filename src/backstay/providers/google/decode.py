@@ -1,4 +1,4 @@
-"""An answer of Gemini, read while it arrives."""
+"""Decode an answer of the Gemini API while it arrives."""
 
 import binascii
 import re
@@ -64,7 +64,7 @@ class UnfinishedCall:
 
 
 def _steps(path: str) -> list[str | int]:
-    """`$.a[0].b` as its steps; nothing when it is not such a path."""
+    """Return the steps of a path such as `$.a[0].b`; nothing when it is none."""
     steps: list[str | int] = []
     at = 1
     while at < len(path):

@@ -1,4 +1,4 @@
-"""Requests of one conversation, written for Gemini."""
+"""Encode the requests of a conversation for the Gemini API."""
 
 import re
 from base64 import b64encode

@@ -1,1 +1,1 @@
-"""What all wire formats share: requests, streams, failures."""
+"""Parts that all wire formats share: requests, streams, errors."""

@@ -1,4 +1,4 @@
-"""What every provider's failures have in common: how long to wait, what a status means, the words of a page."""
+"""Read the errors that all providers share: how long to wait, what a status means, and the text of an error page."""
 
 import re
 from collections.abc import Mapping

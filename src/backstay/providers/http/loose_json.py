@@ -1,4 +1,4 @@
-"""JSON of strangers: what is missing or of another type counts as empty, and half a character is no reason to stop."""
+"""Read JSON of providers leniently: what is missing or of another type counts as empty, and half a character is no error."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The encoded beginning of a growing conversation, kept from one request to the next."""
+"""Cache the encoded beginning of a growing conversation from one request to the next."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""One answer of a model on its way in: bytes, split anywhere, become deltas and at the end a reply. No network."""
+"""Decode one answer of a model as it arrives: bytes, split anywhere, become deltas and at the end a reply. No network."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal

@@ -1,4 +1,4 @@
-"""Server-sent events from bytes, split anywhere."""
+"""Parse server-sent events from bytes that are split anywhere."""
 
 import msgspec
 

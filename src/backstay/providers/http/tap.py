@@ -1,4 +1,4 @@
-"""What travels between here and a provider, told to whoever traces it, without the key."""
+"""Report the requests and answers of a provider to the trace, without the key."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -20,7 +20,7 @@ _LONGEST: Final = 64 * 1024
 
 
 class Trail:
-    """Tells one request and its response. Costs nothing when nobody listens."""
+    """Reports one request and its response. Costs nothing when no trace is kept."""
 
     def __init__(self, tap: Tap | None, key: str) -> None:
         self._tap = tap
@@ -57,11 +57,11 @@ class Trail:
             self._response(status, headers, rest)
 
     def hide(self, text: str) -> str:
-        """`text` without the key."""
+        """Return `text` without the key."""
         return text.replace(self._key, REDACTED) if self._key else text
 
     def without_key(self, problem: ProviderError) -> ProviderError:
-        """`problem`, in words that do not have the key or another secret: a server may quote it."""
+        """Return `problem` without the key and other secrets, which a server may quote."""
         hidden = ProviderError(problem.kind, self.hide(str(problem)), retry_after_s=problem.retry_after_s)
         return disclosable(hidden)
 

@@ -1,1 +1,1 @@
-"""A real language model in the box: its file, fetched once and checked, and its engine in a process of its own."""
+"""Local models: a file that is downloaded once and checked, and an engine in a process of its own."""

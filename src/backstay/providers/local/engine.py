@@ -1,4 +1,4 @@
-"""The engine as a process of its own: started on first use, shared by the sessions of this process, gone when this process is."""
+"""Run the engine as a process of its own: started on first use, shared by the sessions of this process, ended with it."""
 
 import atexit
 import contextlib
@@ -42,7 +42,7 @@ def fitting(pins: Sequence[ModelPin], free: int | None = None) -> tuple[ModelPin
 
 
 def free_memory() -> int | None:
-    """Bytes of memory that programs can still get, by the machine and by the group this process is limited to; None when unknown."""
+    """Return the bytes of memory that are free, on the machine and in the control group of this process; None when unknown."""
     known = [size for size in (_machine(), _group()) if size is not None]
     return min(known, default=None)
 
@@ -150,7 +150,7 @@ _TURN_END: Final = re.compile(r"(['\"])<\|im_end\|>")
 
 
 def fence(template: str) -> str:
-    """`template` with calls as fenced JSON, and with the nudge after the results. Raise `UserError` when it has no place for them."""
+    """Return `template` with calls as fenced JSON and a reminder after the results. Raise `UserError` when it has no place for them."""
     if "<tool_call>" not in template or _RESULT_END not in template:
         raise UserError(
             "The model's chat template is not the expected one: it has no tool calls. Run: backstay models pull"

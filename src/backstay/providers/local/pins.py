@@ -1,4 +1,4 @@
-"""The models that can be pulled, and the hashes that their files must have."""
+"""List the local models that can be pulled, and the hashes that their files must have."""
 
 import functools
 from importlib.resources import files
@@ -59,7 +59,7 @@ def pin_of(name: str) -> ModelPin:
 
 
 def megabytes(size: int) -> str:
-    """`size` bytes in words."""
+    """Return `size` bytes in words."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 

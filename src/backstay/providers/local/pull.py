@@ -1,4 +1,4 @@
-"""Fetches a model's file once: from the first source that has it, checked by its hash, under its name only when it is whole."""
+"""Pull a local model's file once: from the first source that has it, checked by its hash, and named only when it is whole."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Where a model's file can come from. Each source makes the same growing file longer, so one may go on where another stopped."""
+"""The sources of a local model's file. All continue the same growing file, so one may go on where another stopped."""
 
 import configparser
 import functools

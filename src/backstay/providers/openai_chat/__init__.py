@@ -1,4 +1,4 @@
-"""Chat Completions: the wire format of OpenAI and of every server that calls itself compatible."""
+"""Chat Completions: the wire format of OpenAI and of every server that is compatible with it."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Reads an answer: chunks as they arrive, or a whole body."""
+"""Decode an answer of Chat Completions: chunks as they arrive, or a whole body."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -158,7 +158,7 @@ def usage_in(chunk: Mapping[str, object]) -> Mapping[str, object] | None:
 
 
 def read_usage(counts: Mapping[str, object]) -> Usage:
-    """`counts` in our terms: cached tokens are part of the input, reasoning is part of the output.
+    """Return `counts` in our terms: cached tokens are part of the input, reasoning is part of the output.
 
     A server that counts one of them apart gives itself away: only with it do its numbers make its total.
     """

@@ -1,4 +1,4 @@
-"""Writes a request: the messages spliced from what was written before, the rest said in the server's words."""
+"""Encode requests for Chat Completions, from cached messages and in the dialect of the server."""
 
 import hashlib
 import re
@@ -73,7 +73,7 @@ def content_of(parts: Iterable[InFlightPart | TextRef]) -> Content:
 
 
 def text_of(parts: Iterable[InFlightPart | TextRef]) -> str:
-    """`parts` where only text may stand: media are named."""
+    """Return `parts` as text, for a place where only text may stand: media are named."""
     texts = [
         part.text if isinstance(part, Text) else part.head if isinstance(part, TextRef) else stand_in(part)
         for part in parts
@@ -356,7 +356,7 @@ def _is_strict(schema: object) -> bool:
 
 
 def _overridden(options: dict[str, object], extra: object) -> dict[str, object]:
-    """`options` with what the caller wants as it is; null takes a field away."""
+    """Return `options` with the fields that the caller sets; null removes a field."""
     if not isinstance(extra, dict):
         return options
     return {name: value for name, value in {**options, **extra}.items() if value is not None}

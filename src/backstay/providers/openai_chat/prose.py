@@ -1,4 +1,4 @@
-"""What an answer says besides calls: texts, reasoning, media, and what the server did by itself."""
+"""Decode what an answer holds besides calls: texts, reasoning, media, and what the server did by itself."""
 
 import binascii
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""Reads one answer of the Responses API, streamed or whole."""
+"""Decode an answer of the Responses API, streamed or whole."""
 
 import binascii
 from base64 import b64decode

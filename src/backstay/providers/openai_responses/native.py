@@ -1,4 +1,4 @@
-"""The reply in its provider's own words: what must be sent back so that the model can go on from its own reasoning."""
+"""Keep a reply in its provider's own form, which must be sent back so that the model can continue from its own reasoning."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -37,7 +37,7 @@ def opaque_of(items: Sequence[Fields]) -> bytes:
 
 
 def without_reasoning(opaque: bytes) -> bytes:
-    """`opaque` for a model that does not reason and refuses such items."""
+    """Return `opaque` for a model that does not reason and refuses such items."""
     items = msgspec.json.decode(opaque, type=list[Fields])
     return msgspec.json.encode([item for item in items if item.get("type") != "reasoning"])
 
@@ -51,7 +51,7 @@ def custom_calls(opaque: bytes) -> frozenset[str]:
 
 
 def with_own_ids(items: Sequence[Fields]) -> tuple[list[Fields], tuple[str, ...]]:
-    """`items` with a call id of its own for every call, and what had to be changed for that."""
+    """Return `items` with a call id of its own for every call, and what had to be changed for that."""
     taken: set[str] = set()
     changed: list[Fields] = []
     notes: list[str] = []

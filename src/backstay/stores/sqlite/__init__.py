@@ -1,1 +1,1 @@
-"""Sessions in SQLite."""
+"""The SQLite store."""

@@ -1,4 +1,4 @@
-"""Encrypted databases: the connection of SQLCipher under one key.
+"""Open encrypted databases: the connection of SQLCipher under one key.
 
 Pages of the database, of its write-ahead log and of its journal are encrypted; the index of the write-ahead log
 (`-shm`) holds page numbers only. Temporary tables stay in memory.

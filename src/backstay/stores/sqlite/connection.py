@@ -1,4 +1,4 @@
-"""The seam under the SQLite store: one synchronous connection, its errors, and who may wait how long for a lock.
+"""The synchronous connection under the SQLite store, its errors, and how long each caller waits for a lock.
 
 Everything above speaks `Db` and `DbError` only, so that a test can put a connection of its own underneath.
 """

@@ -1,4 +1,4 @@
-"""Who may write a session: one row for each owner, a token for each session that only ever rises."""
+"""Leases in the SQLite store: a row for each owner, and a token for each session that only rises."""
 
 from collections.abc import Callable
 from typing import Final

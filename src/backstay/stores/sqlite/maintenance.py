@@ -1,4 +1,4 @@
-"""Whole sessions of the SQLite store: checked, mended, deleted, and rewritten without what may not stay in them.
+"""Check, repair, delete and rewrite whole sessions of the SQLite store.
 
 A rewrite is one transaction: events, blobs, references, metadata and the snapshot of a session change together or not at all. The
 search index knows words of old events that it cannot forget one by one (it merges its pieces when it likes), so it is dropped, and the

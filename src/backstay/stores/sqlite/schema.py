@@ -1,4 +1,4 @@
-"""The tables of the SQLite store, the number of their shape, and how an older shape becomes today's.
+"""The tables of the SQLite store, the number of their schema, and the upgrades from older ones.
 
 An upgrade is one transaction, made by the first program that opens an older store for writing while no other program has it open. Before
 it, a copy of the whole database is put beside it under a name that says what it is. A process that dies on the way leaves the old store

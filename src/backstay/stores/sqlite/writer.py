@@ -1,4 +1,4 @@
-"""Who writes, and when: jobs, one transaction for all that wait, and what a failed COMMIT means.
+"""The writer thread of the SQLite store: jobs, one transaction for all that wait, and the handling of a failed COMMIT.
 
 `WriterConnection` is the only connection that writes. `ThreadWriter` gives it a thread and commits whatever waits together;
 `InlineWriter` runs it in place, without threads, so that a simulation is deterministic.

@@ -1,4 +1,4 @@
-"""Commands that run in the background: started by `Bash`, read by `BashOutput`, stopped by `KillShell`."""
+"""Run commands in the background: started by `Bash`, read by `BashOutput`, stopped by `KillShell`."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Processes that tools start: recognised, stopped together, never outliving the program unseen.
+"""Track the processes that tools start, and stop each with all its descendants.
 
 Everything here asks `/proc`. Where there is none, a left-over group cannot be told from another one with the same
 number, and is left alone.
