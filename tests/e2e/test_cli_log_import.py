@@ -64,6 +64,29 @@ def test_what_was_exported_is_imported_as_the_same_log_under_a_new_id(said: Door
         assert said.run(*check).code == 0
 
 
+def test_the_file_of_a_session_is_validated_as_the_log_that_it_is(said: Door) -> None:
+    path = said.folder / "s1.jsonl"
+    assert said.run("log", "export", "s1", "--format", "events", "-o", str(path)).code == 0
+    events = len(lines_of(said, "s1"))
+    whole = said.run("log", "validate", str(path))
+    assert (whole.code, whole.out) == (0, f"{path}: {events} events, valid.\n")
+    assert said.run("log", "validate", str(path), "--json").json == {
+        "file": str(path),
+        "events": events,
+        "valid": True,
+        "problems": [],
+        "notes": [],
+    }
+
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], lines[3].replace(b'"seq"', b'"sEq"'), *lines[4:]]))
+    altered = said.run("log", "validate", str(path))
+    assert altered.code == 1
+    assert altered.out.startswith("Line 4 is wrong: it was altered: its checksum is wrong.")
+    path.write_bytes(b"".join(lines[:-1]))
+    assert f"with {events - 1} of {events} events" in said.run("log", "validate", str(path)).out
+
+
 def test_a_session_comes_in_by_standard_input_and_under_a_name(said: Door) -> None:
     text = said.run("log", "export", "s1", "--format", "events").out
     made = said.spawn("log", "import", "-", "--name", "from elsewhere", "--json", text=text)

@@ -13,7 +13,7 @@ import click
 from backstay.catalog import sessions
 from backstay.catalog.load import PagedLog, pages, replay_pieces, with_log
 from backstay.cli.log_tail import Follower, format_item
-from backstay.cli.log_validate import check_session
+from backstay.cli.log_validate import Validity, check_session
 from backstay.cli.output import COULD_NOT, escape_line, print_json, print_line, print_outcome, print_pieces, warn
 from backstay.cli.secrets import redactor_of
 from backstay.cli.shared_options import StoreLocation, as_json, with_location
@@ -22,7 +22,7 @@ from backstay.export.diagnostic.check import check, in_words, read_diagnostic
 from backstay.export.diagnostic.export import json_lines, load_source, write_diagnostic
 from backstay.export.diagnostic.payloads import Resolver
 from backstay.export.formats import write_pieces
-from backstay.export.log_file import folder_lines, log_lines
+from backstay.export.log_file import folder_lines, log_lines, read_log
 from backstay.export.log_file import import_log as make_session
 from backstay.headless.formats import clean_item, clean_line
 from backstay.headless.lookup import check_name, find, find_one
@@ -31,7 +31,9 @@ from backstay.logic.text import pluralise
 from backstay.ports import SessionQuery
 from backstay.system.machine import SystemClock
 from backstay.vocab import events
+from backstay.vocab.errors import LogDamaged, NeedsUpgrade
 from backstay.vocab.specs import Trouble
+from backstay.wire.json_lines import LONGEST_HEADER, is_log
 from backstay.wire.stream import Item
 from backstay.wire.stream import line as stream_line
 
@@ -113,8 +115,12 @@ async def replay(location: StoreLocation, *, session: str, at: int | None, as_js
 @as_json
 @with_location
 async def validate(location: StoreLocation, *, session: str, as_json: bool) -> int:
-    """Check the log of a session (bytes, numbers, pairs of intents and results, blobs, payloads of model calls), or a file that
-    `log export` wrote. Exit 1 when something is wrong; what the trace lost in a crash is not.
+    """Check the log of a session (whether every event can be read, numbers, pairs of intents and results, blobs by their hashes,
+    payloads of model calls), or a file that `log export` wrote in either format. Exit 1 when something is wrong; what the
+    trace lost in a crash is not.
+
+    Events in a store have no checksum: another letter in a text that is still an event is not noticed. Lines of a file of
+    `log export --format events` have one each.
     """
     file = Path(session)
     if file.suffix == ".jsonl" and await anyio.Path(file).is_file():
@@ -269,6 +275,9 @@ def _loss(session: str, kept: int, aside: int) -> str:
 
 
 def _validate_file(file: Path, as_json: bool) -> int:
+    with file.open("rb") as opened:
+        if is_log(opened.readline(LONGEST_HEADER)):
+            return _validate_events(opened, file, as_json)
     log = read_diagnostic(file)
     found = check(log.lines, Resolver(file.parent))
     torn = [problem for problem in log.problems if problem.endswith("is torn off.")]
@@ -276,6 +285,18 @@ def _validate_file(file: Path, as_json: bool) -> int:
     wrong, notes = (*unreadable, *in_words(found.issues)), (*torn, *found.notes)
     about = {"file": str(file), "events": len(log.lines), "issues": found.issues}
     return _print_verdict(about, f"{file}: {pluralise(len(log.lines), 'line')}", wrong, notes, as_json=as_json)
+
+
+def _validate_events(opened: BinaryIO, file: Path, as_json: bool) -> int:
+    """Check a file of `log export --format events`: its lines, then the log that they are."""
+    validity, wrong = Validity(), tuple[str, ...]()
+    try:
+        wrong = validity.take(read_log(opened)).problems
+    except (LogDamaged, NeedsUpgrade) as exc:
+        wrong = (str(exc),)
+    about = {"file": str(file), "events": validity.events}
+    words = f"{file}: {pluralise(validity.events, 'event')}"
+    return _print_verdict(about, words, wrong, (), as_json=as_json)
 
 
 def _print_verdict(

@@ -157,7 +157,7 @@ class SessionCheck(Struct, frozen=True, kw_only=True):
 
 
 async def check_session(store: EventStore, session: str) -> SessionCheck:
-    """Check the bytes, numbers, intents and results, blobs and payloads of a session."""
+    """Check the readability, numbers, intents and results, blobs and payloads of a session."""
     wrong = await sessions.verify(store, session)
     validity = Validity()
     landmarks: list[Recorded] = []

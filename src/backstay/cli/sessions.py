@@ -312,7 +312,11 @@ async def move(location: StoreLocation, *, session: str, target: str, as_json: b
 @as_json
 @with_location
 async def verify(location: StoreLocation, *, sessions: Sequence[str], as_json: bool) -> int:
-    """Read sessions back and say what is wrong; all of them when none is named."""
+    """Read sessions back and say what is wrong; all of them when none is named.
+
+    Every event must be readable and as many as were acknowledged, ids must not repeat, blobs must have their hashes, and the
+    metadata must follow from the log. Events have no checksum: another letter in a text that is still an event is not noticed.
+    """
     async with location.open() as store:
         named = [(await find(store, session, warn)).id for session in sessions]
         ids = named or [meta.id for meta in await store.list(SessionQuery(include_children=True))]

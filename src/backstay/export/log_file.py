@@ -42,6 +42,7 @@ from backstay.wire.json_lines import (
     read_line,
 )
 
+NOT_IMPORTED: Final = "cannot be imported, so nothing was"
 PAGE: Final = 1_024
 """Events between two offsets of the file that are kept."""
 
@@ -95,6 +96,13 @@ async def import_log(store: EventStore, file: BinaryIO, *, name: str = "", clock
     return Imported(session=session, events=log.events, added=log.added, children=tuple(log.children))
 
 
+def read_log(file: BinaryIO) -> Iterator[Recorded]:
+    """Yield the events in the lines of `file`, after all lines were checked. Raise as `import_log` does."""
+    log = _LogFile(file, "", "")
+    log.check("is wrong")
+    return iter(log)
+
+
 class _LogFile(Sequence[Recorded]):
     """The events of a file and those written behind them; those of the file are read each time."""
 
@@ -120,9 +128,9 @@ class _LogFile(Sequence[Recorded]):
         """The blobs of the file."""
         return _Blobs(self._file, {sha256: at for sha256, at in self._blobs.items() if at is not None})
 
-    def check(self) -> None:
-        """Read every line. Raise with its number when one is wrong."""
-        with self._with_line_number():
+    def check(self, outcome: str = NOT_IMPORTED) -> None:
+        """Read every line. Raise with its number and the outcome when one is wrong."""
+        with self._with_line_number(outcome):
             self._file.seek(0)
             self._line, at = 1, 0
             content = self._file.readline(LONGEST_HEADER)
@@ -154,12 +162,12 @@ class _LogFile(Sequence[Recorded]):
         self.added = (*added, *settle(progress, more, None, nonce=nonce, now=now).records)
 
     @contextmanager
-    def _with_line_number(self) -> Iterator[None]:
-        """Add the number of the line to an error."""
+    def _with_line_number(self, outcome: str = NOT_IMPORTED) -> Iterator[None]:
+        """Add the number of the line, and the outcome for it, to an error."""
         try:
             yield
         except (LogDamaged, NeedsUpgrade) as exc:
-            words = f"Line {self._line} cannot be imported, so nothing was: {str(exc).rstrip('.')}."
+            words = f"Line {self._line} {outcome}: {str(exc).rstrip('.')}."
             if isinstance(exc, NeedsUpgrade):
                 raise NeedsUpgrade(words) from exc
             raise LogDamaged(f"{words} Export the session again: `backstay log export ID --format events`.") from exc

@@ -93,6 +93,14 @@ def event_line(session: str, record: Recorded) -> bytes:
     return _seal(line(session, record)[:-1] + shape)
 
 
+def is_log(content: bytes) -> bool:
+    """Return whether `content` is the first line of a file of this format, also of one that was altered since."""
+    try:
+        return _header_decoder.decode(content).format == FORMAT
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
 def read_header(content: bytes) -> Header:
     """Return the first line of a file. Raise `LogDamaged` for anything else, `NeedsUpgrade` when a newer Backstay wrote it."""
     try:
