@@ -52,14 +52,17 @@ def test_a_name_that_two_sessions_have_is_refused_where_something_would_be_lost(
     assert door.run("sessions", "delete", "twin").out == "s2 is deleted.\n"
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a\x1b[31mb", "two\nlines", "a\x9bb", "turned\u202eround"])
-def test_a_name_that_cannot_be_shown_is_refused(door: Door, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "  ", "a\x1b[31mb", "two\nlines", "a\x9bb", "turned\u202eround", "a/b", "a\\b", "x" * 201]
+)
+def test_a_name_that_cannot_be_shown_or_typed_is_refused(door: Door, name: str) -> None:
     say(door, "s1")
 
     renamed = door.run("sessions", "rename", "s1", name)
     named = door.run("-p", "hi", "--model", door.script(ONE), "--name", name)
 
     assert (renamed.code, named.code) == (2, 2)
+    assert "/" not in name or door.run("-r", "s1", "-p", f"/rename {name}").code != 0
     assert "name" in renamed.err
     assert [one["name"] for one in door.run("sessions", "list", "--json").json] == [""]
     assert door.run("sessions", "rename", "s1", "Grüße 👩\u200d💻").code == 0

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from backstay.catalog.sessions import check_name
 from backstay.cli.output import escape_line
-from backstay.headless.lookup import check_name
 from backstay.logic.text import (
     HIDDEN,
     OBEYED,

@@ -1,6 +1,7 @@
 """The sessions of a store: find, show, rename, fork, delete, prune, move, verify."""
 
 import functools
+from typing import Final
 
 import anyio.to_thread
 import msgspec
@@ -22,6 +23,7 @@ from backstay.logic.state.log_copies import fork_records, node_of
 from backstay.logic.state.outline import project
 from backstay.logic.state.session_state import SessionRecord, record_of
 from backstay.logic.stored_content import as_stored_event
+from backstay.logic.text import HIDDEN, OBEYED
 from backstay.ports import Clock, EventStore, SessionQuery
 from backstay.version import VERSION
 from backstay.vocab import events
@@ -29,6 +31,8 @@ from backstay.vocab.errors import BadId, LogDamaged, NoSession, StoreMismatch, U
 from backstay.vocab.event import Draft, Event
 from backstay.vocab.ids import check_session_id, make_opening, make_session_id
 from backstay.vocab.specs import Origin, SessionMeta, ToolSpec
+
+LONGEST_NAME: Final = 200
 
 
 async def exists(store: EventStore, session: str) -> bool:
@@ -52,6 +56,23 @@ async def find(store: EventStore, wanted: str) -> SessionMeta:
         raise NoSession(
             f"There is no session with the id or name {wanted!r}. `backstay sessions list` shows them."
         ) from None
+
+
+def check_name(name: str) -> str:
+    """Return `name` if a session can have it. Raise `BadId` otherwise."""
+    if not name.strip():
+        raise BadId("A session's name cannot be blank. Give it a word.")
+    if HIDDEN.search(name) or OBEYED.search(name):
+        raise BadId(f"{name!r} cannot be a session's name: it has characters that cannot be shown.")
+    if is_no_name(name):
+        why = f"it has more than {LONGEST_NAME} characters" if len(name) > LONGEST_NAME else "it reads like a path"
+        raise BadId(f"{name!r} cannot be a session's name: {why}.")
+    return name
+
+
+def is_no_name(text: str) -> bool:
+    """Return whether `text` is too long for a session's name, or reads like a path."""
+    return len(text) > LONGEST_NAME or "/" in text or "\\" in text
 
 
 async def newest(store: EventStore, project: str) -> SessionMeta:

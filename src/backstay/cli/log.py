@@ -25,7 +25,7 @@ from backstay.export.formats import write_pieces
 from backstay.export.log_file import folder_lines, log_lines, read_log
 from backstay.export.log_file import import_log as make_session
 from backstay.headless.formats import clean_item, clean_line
-from backstay.headless.lookup import check_name, find, find_one
+from backstay.headless.lookup import find, find_one
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.text import pluralise
 from backstay.ports import SessionQuery
@@ -210,7 +210,7 @@ async def import_log(location: StoreLocation, *, file: Path, name: str, as_json:
 
     FILE may be the folder of a session in a store of JSON lines, as 0.2.0 kept them: STORE/sessions/ID.
     """
-    name = check_name(name) if name else ""
+    name = sessions.check_name(name) if name else ""
     with tempfile.TemporaryFile() as copy:  # standard input can be read only once, and a file may change meanwhile
         await anyio.to_thread.run_sync(_spool, file, copy)
         async with location.open() as store:

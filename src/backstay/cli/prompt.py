@@ -15,6 +15,7 @@ import anyio
 import click
 import msgspec
 
+from backstay.catalog.sessions import check_name
 from backstay.cli import output
 from backstay.cli.shared_options import ON_EXCEED
 from backstay.config.former_name import explain_former_store
@@ -25,7 +26,6 @@ from backstay.config.settings import Settings
 from backstay.headless import run as headless
 from backstay.headless.headless_run import DRAIN_S, Job
 from backstay.headless.input import is_command
-from backstay.headless.lookup import check_name
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.budget import parse_dollars
 from backstay.session.options import Options

@@ -17,7 +17,7 @@ from backstay.config.model_finder import Finder
 from backstay.config.person import require_person
 from backstay.config.settings import Settings, load_settings
 from backstay.headless.formats import with_store
-from backstay.headless.lookup import check_name, find, find_one, fork_warning
+from backstay.headless.lookup import find, find_one, fork_warning
 from backstay.headless.result import usd
 from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.context_usage import ContextState, context_state, estimate_schema, estimate_text
@@ -147,7 +147,7 @@ async def search(location: StoreLocation, *, text: str, limit: int, as_json: boo
 @with_location
 async def rename(location: StoreLocation, *, session: str, name: str, as_json: bool) -> int:
     """Give a session a name."""
-    name = check_name(name)
+    name = catalog.check_name(name)
     async with location.open() as store:
         meta = await find_one(store, session)
         await catalog.rename(store, meta.id, name, clock=SystemClock())
@@ -165,7 +165,7 @@ async def fork(
     location: StoreLocation, *, session: str, at: str, name: str, session_id: str | None, as_json: bool
 ) -> int:
     """Copy a session's conversation into a new session and print its id."""
-    name = name if name == "" else check_name(name)
+    name = name if name == "" else catalog.check_name(name)
     async with location.open() as store:
         meta = await find(store, session, warn)
         if meta.open_turn and not at:

@@ -3,13 +3,14 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from backstay.catalog.sessions import check_name
 from backstay.checkpoints.points import LATEST, Checkpoint, Restore, RestoreReport, find_undone, restores_of
 from backstay.commands.registry import CommandResult, command, usage
 from backstay.logic.state.transcript import transcript_of
 from backstay.logic.text import pluralise
 from backstay.session.session import SessionCall
 from backstay.vocab import events
-from backstay.vocab.errors import UserError
+from backstay.vocab.errors import BadId, UserError
 from backstay.vocab.event import Recorded
 
 
@@ -58,7 +59,10 @@ async def rename(call: SessionCall) -> CommandResult:
     name = call.args.strip()
     if not name:
         return usage(call, "NAME")
-    await call.session.rename(name)
+    try:
+        await call.session.rename(check_name(name))
+    except BadId as exc:
+        return CommandResult(message=str(exc), success=False)
     return CommandResult(message=f"The session is called {name!r}.", data={"name": name})
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from backstay.catalog import sessions
-from backstay.logic.text import HIDDEN, OBEYED
 from backstay.ports import EventStore, SessionQuery
 from backstay.vocab.errors import BadId, NoSession
 from backstay.vocab.specs import SessionMeta
@@ -26,15 +25,6 @@ async def find_one(store: EventStore, wanted: str) -> SessionMeta:
     return found
 
 
-def check_name(name: str) -> str:
-    """Return `name` if a session can have it. Raise `BadId` otherwise."""
-    if not name.strip():
-        raise BadId("A session's name cannot be blank. Give it a word.")
-    if HIDDEN.search(name) or OBEYED.search(name):
-        raise BadId(f"{name!r} cannot be a session's name: it has characters that cannot be shown.")
-    return name
-
-
 def fork_warning(meta: SessionMeta) -> str:
     """Say what a copy of a session with an open turn does not have."""
     return (
@@ -48,7 +38,7 @@ async def _matching(store: EventStore, wanted: str) -> tuple[SessionMeta, ...]:
     try:
         found = await sessions.find(store, wanted)
     except NoSession:
-        if len(wanted) > 200 or not wanted.isprintable() or set(wanted) & set("/\\"):
+        if not wanted.isprintable() or sessions.is_no_name(wanted):
             raise BadId(f"{wanted!r} is neither the id nor the name of a session.") from None
         raise
     if found.id == wanted:
