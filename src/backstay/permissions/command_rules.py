@@ -66,7 +66,9 @@ def _first(word: str) -> str:
 
 
 def _base(word: str) -> str:
-    return word.rpartition("/")[2]
+    from backstay.permissions.shell.table import usual_name  # noqa: PLC0415 - the tables are read when the first rule needs them
+
+    return usual_name(word.rpartition("/")[2])[0]
 
 
 def _is_known(name: str) -> bool:
@@ -225,8 +227,9 @@ def _names(text: str, program: str, *, folds: bool) -> bool:
     """Return whether a program may be named in a text, however it is quoted; one that a rule leaves open may be any."""
     bare = _QUOTING.sub("", text)
     name = program.rpartition("/")[2]
+    ends = r"(?!\w)" if name == "git" else r"(?![\w-])"  # `git-push`, and `grm`, are other names
     return (
-        not name or re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", bare, re.IGNORECASE if folds else 0) is not None
+        not name or re.search(rf"(?<![\w-])g?{re.escape(name)}{ends}", bare, re.IGNORECASE if folds else 0) is not None
     )
 
 

@@ -104,7 +104,8 @@ def read_git(asked: Asked, effect: Effect) -> None:
         effect.touch("write", field, site)
     for field in line.values("-f", *_READ) if name == "grep" else line.values(*_READ):
         effect.touch("read", field, site)
-    if name in SHOWERS or line.has("--no-index") or _shows(name, rest):
+    shows_others = name in SHOWERS and (name != "bundle" or _creates(rest))
+    if shows_others or line.has("--no-index") or _shows(name, rest):
         for field in _below(name, rest):
             effect.touch("read", field, site)
         effect.deepen()
@@ -113,8 +114,14 @@ def read_git(asked: Asked, effect: Effect) -> None:
     _take_commands(name, rest, line, effect)
     if name in _SUBCOMMANDS:
         _SUBCOMMANDS[name](line, effect, site)
+        if name == "clean" and before.has("--work-tree"):
+            _cleans(msgspec.structs.replace(line, operands=before.values("--work-tree")), effect, site)
         if name in _REPLACERS and values:
             _SUBCOMMANDS[name](msgspec.structs.replace(line, operands=values), effect, site)
+
+
+def _creates(rest: Sequence[Field]) -> bool:
+    return not rest or rest[0].value in ("create", None)
 
 
 def _shows(name: str, rest: Sequence[Field]) -> bool:

@@ -87,9 +87,11 @@ def folders_read(name: str, arguments: Sequence[str | None]) -> Literal["", "nam
     """Say whether a program reads everything below folders with these arguments: those that it is given, or its own too."""
     words_given = [word.partition("=")[0] for word in arguments if word is not None]
     given = set(words_given[: words_given.index("run")] if "run" in words_given else words_given)
-    if not given.isdisjoint(_load("words")["folders_with"].get(name, "").split()):
-        return "named"
-    return "own" if not given.isdisjoint(_load("words")["own_folder_with"].get(name, "").split()) else ""
+    for reads in ("named", "own"):
+        entries = _load("words")[f"folders_{reads}"].get(name, "").split()
+        if any(given.issuperset(entry.split("+")) for entry in entries):
+            return reads
+    return ""
 
 
 def usual_name(name: str) -> tuple[str, ...]:
