@@ -23,6 +23,7 @@ PLACES = (
     ".mise.toml",
     ".python-version",
     "toxfile.py",
+    "☣.py",
     ".pdbrc",
     ".Rprofile",
     "ipython_config.py",
