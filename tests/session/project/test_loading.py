@@ -5,19 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(__file__).parents[3] / "src"
 PROGRAM = """
 import sys
 from backstay import open_session
 def loaded(*names):
     return sorted(each for each in sys.modules if each.startswith(names))
-print(loaded("backstay.memory", "backstay.session.project.discover", "backstay.skills.scan", "backstay.extensions.plugin_l", "yaml"))
+print(loaded("backstay.memory", "backstay.session.project.discover", "backstay.skills.scan", "backstay.plugins.load", "yaml"))
 import anyio
 async def main():
     async with open_session(model=sys.argv[1], cwd=sys.argv[2], trust=True, store=None) as session:
         print([each.name for each in session.project.found.skills])
 anyio.run(main)
-print(loaded("backstay.extensions.plugin_l", "backstay.plugins.install.install", "mcp.", "httpx", "jsonschema"))
+print(loaded("backstay.plugins.load", "backstay.plugins.install.install", "mcp.", "httpx", "jsonschema"))
 """
 
 
