@@ -70,7 +70,7 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventStore(Protocol):
-    """Where sessions live. Every method may wait; none blocks the event loop.
+    """The store of sessions. Every method may wait; none blocks the event loop.
 
     `append` is one transaction: all records, their blobs and the metadata projection become durable before it returns, or nothing does.
     It raises `LeaseLost` when `token` is not the newest one of the session, `SeqConflict` when the log's last seq is not `expected_seq`,
@@ -137,7 +137,7 @@ class EventStore(Protocol):
 
 
 class ChangedPast(msgspec.Struct, frozen=True, kw_only=True):
-    """What takes the place of a part of a session's past."""
+    """The records that replace a part of a session's log."""
 
     changed: Sequence[Recorded]
     """These stand in the place of the events with their numbers."""
@@ -298,7 +298,7 @@ class Sandbox(Protocol):
 
 
 class ToolContext(Protocol):
-    """What a running tool may use."""
+    """The interface of the session that a running tool may use."""
 
     @property
     def call(self) -> str:
@@ -334,7 +334,7 @@ class ToolContext(Protocol):
 
 
 class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gives back. `failed` results go to the model as errors."""
+    """The result of a tool. `failed` results go to the model as errors."""
 
     text: str = ""
     media: tuple["InFlightPart", ...] = ()

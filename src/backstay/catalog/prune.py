@@ -46,7 +46,7 @@ async def prune(
 
 
 class _Pruning(Struct, frozen=True):
-    """What is to go from a store."""
+    """The criteria of one prune of a store."""
 
     store: EventStore
     horizon: int | None

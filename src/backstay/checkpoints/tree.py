@@ -68,7 +68,7 @@ class Tree(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TreeScope:
-    """Tells which paths a tree would list, whether or not they exist."""
+    """The paths that a tree would list, whether or not they exist."""
 
     def __init__(self, left_out: Iterable[bytes]) -> None:
         self._left_out = frozenset(left_out)

@@ -32,7 +32,7 @@ class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a command."""
+    """The result of a command."""
 
     message: str
     success: bool = True
@@ -41,7 +41,7 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said to the model because of a command: a skill, a command of one's own, a server's prompt."""
+    """The input that a command sends to the model: a skill, a command of one's own, a server's prompt."""
 
     prompt: str
     display: str

@@ -42,7 +42,7 @@ Kind = Literal["data", "configuration", "project", "managed", "keyring", "variab
 
 
 class FormerItem(Struct, frozen=True, kw_only=True):
-    """Something that is found under the former name, and what to do about it."""
+    """A file, folder or variable under the former name, and what to do about it."""
 
     kind: Kind
     what: str
@@ -52,7 +52,7 @@ class FormerItem(Struct, frozen=True, kw_only=True):
 
 
 class MoveReport(Struct, frozen=True, kw_only=True):
-    """What a move did, and what it left."""
+    """The files that a move moved, and those that it left."""
 
     moved: tuple[FormerItem, ...]
     left: tuple[FormerItem, ...]

@@ -19,7 +19,7 @@ _APART: Final = ("permissions", "hooks", "disableAllHooks", "env", "mcpServers",
 
 
 class LayerFile(Struct, frozen=True, kw_only=True):
-    """What was read of one file, from bytes that were read once."""
+    """The contents of one settings file, from bytes that were read once."""
 
     place: SettingsFile
     text: JsonText | None

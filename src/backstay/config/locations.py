@@ -19,7 +19,7 @@ Family = Literal["backstay", "claude"]
 
 
 class SettingsFile(Struct, frozen=True, kw_only=True):
-    """Where a settings file may be."""
+    """A place where a settings file may be."""
 
     path: Path
     source: RuleSource
@@ -78,7 +78,7 @@ def data_folder(environment: Mapping[str, str]) -> Path:
 
 
 class ProjectPaths(Struct, frozen=True, kw_only=True):
-    """Where a project is, and where the person's folders are. Made once for a session, when its settings are read, and passed whole."""
+    """The folders of a project and of the person. Made once for a session, when its settings are read, and passed whole."""
 
     cwd: Path
     """The working folder, absolute."""

@@ -40,7 +40,7 @@ class UnknownMode(UserError):
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
-    """What one file says about permissions."""
+    """The permissions of one settings file."""
 
     rules: tuple[Rule, ...] = ()
     mode: Mode | None = None

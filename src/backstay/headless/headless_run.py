@@ -73,7 +73,7 @@ DRAIN_S: Final = 10.0
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """What one run has to do."""
+    """The task of one headless run."""
 
     options: Options
     """`resume` may be a name here."""

@@ -34,7 +34,7 @@ _DOCTOR: Final = "`backstay doctor` says more."
 
 
 class PreparedInput(Struct, frozen=True, kw_only=True):
-    """What is sent to the session."""
+    """The input for the session, after commands and mentions were resolved."""
 
     prompt: Prompt
     typed: str = ""

@@ -88,7 +88,7 @@ class TurnTotals:
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
-    """What a session has when it is opened."""
+    """The tools, commands, agents and servers of a session when it is opened."""
 
     cwd: str
     tools: tuple[str, ...]

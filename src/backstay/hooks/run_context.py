@@ -64,7 +64,7 @@ def marks(mark: str, count: int) -> tuple[str, ...]:
 
 
 class HandlerOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a handler ended."""
+    """The outcome of one handler."""
 
     exit_code: int | None = None
     """As the system reports it; negative for a signal. None for a handler without one, or that never ended."""

@@ -67,7 +67,7 @@ _MOST_TOLD: Final = 20
 
 
 class Instructions(Struct, frozen=True, kw_only=True, dict=True):
-    """What a session is told before anybody speaks."""
+    """The instructions of a session: its parts, and what was wrong with their sources."""
 
     parts: tuple[Part, ...]
     """In the order in which the model sees them; none is empty."""

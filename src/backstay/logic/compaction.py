@@ -48,7 +48,7 @@ SHOWN_CHARS: Final = 2000
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How a conversation is to be made shorter."""
+    """The plan of a compaction: the messages that stay, and those that are summarised."""
 
     system: tuple[SessionMessage, ...]
     """The system's words among what goes: they stay, in front."""

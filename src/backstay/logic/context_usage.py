@@ -132,7 +132,7 @@ MEDIUM: Final = 1600
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the context holds and what it can hold, in tokens."""
+    """The tokens that the context holds, and those that it can hold."""
 
     used: int
     max: int
@@ -192,7 +192,7 @@ PRIOR: Final = 500
 
 
 class ContextUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the conversation takes of the context, in tokens."""
+    """The tokens of the context that the conversation takes."""
 
     counted: int = 0
     """By the provider, for the newest request and its reply; 0 when it says nothing about the conversation as it is now."""

@@ -18,7 +18,7 @@ FaultKind = Literal["error", "cut", "double", "stall"]
 
 
 class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that goes wrong with one answer, once `after` deltas have come through, or just before its reply.
+    """A fault of one answer: it happens once `after` deltas have come through, or just before its reply.
 
     `error` raises a `ProviderError`, `cut` ends the stream without a reply, `double` sends a delta twice, `stall`
     waits.

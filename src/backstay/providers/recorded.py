@@ -48,7 +48,7 @@ BEFORE: Final = 12
 
 
 class AskedThen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the recorded session asked."""
+    """The request of the recorded session."""
 
     asked: events.ModelAsked
     messages: tuple[Message, ...]
@@ -348,7 +348,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 class _Past:
-    """What was asked at each place of a log. Cheap when the places are asked for in order."""
+    """The request at each position of a log. Cheap when positions are asked for in order."""
 
     def __init__(self, records: Sequence[Recorded], blob: Blob) -> None:
         self._records = records

@@ -205,7 +205,7 @@ def catalog_facts(name: str) -> ModelFacts:
 
 
 class _Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to ask, and where the key for it is."""
+    """The address of a provider, and where its key is."""
 
     url: str
     variables: tuple[str, ...]

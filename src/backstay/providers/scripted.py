@@ -40,7 +40,7 @@ class RawArgs(_Shape, frozen=True, kw_only=True):
 
 
 class Expectation(_Shape, frozen=True, kw_only=True):
-    """What must stand in the newest messages of the request."""
+    """A text that must stand in the newest messages of the request."""
 
     contains: str
 

@@ -27,7 +27,7 @@ from backstay.vocab.specs import Lease, SessionMeta
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """What was erased of one session."""
+    """The numbers of secrets, blobs and file contents erased from one session."""
 
     session: str
     store: str

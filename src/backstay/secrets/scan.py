@@ -96,7 +96,7 @@ class SecretPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in one session."""
+    """The secrets found in one session."""
 
     session: str
     name: str

@@ -28,7 +28,7 @@ KNOWN: Final = frozenset(
 
 
 class Frontmatter(Struct, frozen=True, kw_only=True):
-    """What the top of a file says, and the text below it."""
+    """The front matter of a file, and the text below it."""
 
     values: Mapping[str, Value]
     lines: Mapping[str, int]
@@ -43,7 +43,7 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
 
 
 class Patience:
-    """How much reading the files of one owner may cost, so that a hostile folder cannot hold up a start."""
+    """The budget for reading the files of one owner, so that a hostile folder cannot hold up a start."""
 
     def __init__(self, characters: int) -> None:
         self._left = characters

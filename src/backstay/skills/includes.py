@@ -24,7 +24,7 @@ _PLAIN: Final = re.compile(r"(?:[\w@%+=:,./][\w@%+=:,./-]*)?")
 
 
 class Arguments(Struct, frozen=True, kw_only=True):
-    """What a skill was invoked with."""
+    """The arguments that a skill was invoked with."""
 
     text: str
     names: Sequence[str] = ()

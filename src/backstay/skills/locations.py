@@ -19,7 +19,7 @@ MOST_LEVELS: Final = 32
 
 
 class PluginFolders(Struct, frozen=True, kw_only=True):
-    """What a plugin that is switched on brings. Each path is a folder, or a single file or skill."""
+    """The skills, commands and agents of a plugin that is switched on. Each path is a folder, or a single file or skill."""
 
     name: str
     root: Path

@@ -28,7 +28,7 @@ class InvocationAborted(UserError):
 
 
 class SkillContext(Struct, frozen=True, kw_only=True):
-    """What the text of a skill may ask about where it is used."""
+    """The values that the text of a skill may refer to."""
 
     session_id: str
     project_dir: str
@@ -54,7 +54,7 @@ class Rendered(Struct, frozen=True, kw_only=True):
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """What the policy says about an inclusion."""
+    """The verdict of the policy on an inclusion."""
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""

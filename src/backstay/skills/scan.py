@@ -96,7 +96,7 @@ Named = TypeVar("Named", Skill, AgentDefinition)
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """What a scan found. Of each name only the first counts; one that is not trusted never hides one that is."""
+    """The results of a scan. Of each name only the first counts; one that is not trusted never hides one that is."""
 
     skills: tuple[Skill, ...] = ()
     commands: tuple[Skill, ...] = ()
@@ -158,7 +158,7 @@ def scan_now(sources: Sources) -> Found:
 
 
 class _Allowance:
-    """How much of one owner is read. Each owner has a limit of its own: a folder that is too full hides no other."""
+    """The number of files of one owner that are read. Each owner has a limit of its own: a folder that is too full hides no other."""
 
     def __init__(self) -> None:
         self.entries = MOST_ENTRIES

@@ -33,7 +33,7 @@ KEYS: Final = frozenset(
 
 
 class FileOrigin(Struct, frozen=True, kw_only=True):
-    """Where a file comes from, and so what it may do."""
+    """The origin of a file, which decides what it may do."""
 
     source: Source
     trusted: bool = True
@@ -49,7 +49,7 @@ class FileOrigin(Struct, frozen=True, kw_only=True):
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a skill, or of a command of one's own, before it is invoked."""
+    """A skill, or a command of one's own, as far as it is known before it is invoked."""
 
     name: str
     description: str
@@ -197,7 +197,7 @@ def _read(
 
 
 class _Wanted:
-    """What a file asks for that only a trusted one gets."""
+    """The requests of a file that only a trusted one is granted."""
 
     def __init__(self, fields: Fields) -> None:
         hooks = fields.raw("hooks")

@@ -106,7 +106,7 @@ _KINDS: Final = {kind.__name__: kind for kind in DELTAS}
 
 
 class TraceSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be read of a trace. What cannot is lost, never an error."""
+    """The part of a trace that can be read. Lines that cannot be read are lost, never an error."""
 
     lines: tuple[TraceLine, ...]
     lost: int = 0
@@ -390,7 +390,7 @@ def change_trace(folder: str | os.PathLike[str], session: str, change: Change, c
 
 
 class _TracePosition:
-    """Where a session's trace is: the key of the next line."""
+    """The position in a session's trace: the key of the next line."""
 
     def __init__(self) -> None:
         self._key = (0, 0, count(1))

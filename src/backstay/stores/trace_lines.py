@@ -75,7 +75,7 @@ class Line(msgspec.Struct, gc=False):
 
 
 class Streams:
-    """Knows which lines belong to one stream: a reply's text does not go on in the next reply."""
+    """Tracks which lines belong to one stream: a reply's text does not go on in the next reply."""
 
     def __init__(self) -> None:
         self._reply = 0
@@ -113,7 +113,7 @@ def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object]
 
 
 class Scrubber:
-    """Takes the secrets out of the lines of one session."""
+    """Removes the secrets from the lines of one session."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor

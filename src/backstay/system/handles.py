@@ -19,7 +19,7 @@ Name = TypeVar("Name", str, bytes)
 
 
 class NotRegular(OSError):
-    """What was opened is not a regular file."""
+    """Raised when the opened file is not a regular one."""
 
 
 def enter(folder: int, name: str | bytes, flags: int = FOLDER) -> int:

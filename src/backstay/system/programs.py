@@ -21,7 +21,7 @@ _LOADING: Final = ("LD_", "DYLD_", "GLIBC_", "GCONV_")
 
 
 class Ran(Struct, frozen=True, kw_only=True):
-    """How a program ended."""
+    """The result of a program: exit code and output."""
 
     code: int
     out: bytes
@@ -88,7 +88,7 @@ def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Output:
-    """What came from a stream so far."""
+    """The output of a stream so far."""
 
     def __init__(self, most: int, take: Callable[[bytes], bool] | None = None) -> None:
         self.kept = bytearray()

@@ -74,7 +74,7 @@ class RequestTurn(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What is checked."""
+    """A request that is checked, and the provider's rules that it must keep."""
 
     format: str
     providers: frozenset[str]

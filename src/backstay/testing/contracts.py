@@ -51,7 +51,7 @@ class Claim(Struct, frozen=True, order=True):
 
 
 class ClaimScan(Struct, frozen=True):
-    """What a folder of tests claims, and what is wrong with the claims."""
+    """The claims of a folder of tests, and what is wrong with them."""
 
     claims: tuple[Claim, ...]
     errors: tuple[str, ...]

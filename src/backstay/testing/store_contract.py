@@ -42,7 +42,7 @@ from backstay.vocab.specs import Lease, Owner, SessionMeta
 
 
 class StoreOptions(TypedDict, total=False):
-    """What a store must let its opener choose."""
+    """The options that opening a store must offer."""
 
     clock: Required[Clock]
     is_dead: Callable[[Owner], bool]
@@ -89,7 +89,7 @@ def opening(session: str, *texts: str, at: int = START, **fields: object) -> tup
 
 
 class StoreRefusals:
-    """What every store refuses."""
+    """The requests that every store refuses."""
 
     pytestmark = pytest.mark.anyio
     persistent: ClassVar[bool] = True

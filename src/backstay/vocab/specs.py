@@ -138,7 +138,7 @@ class Lease(_Spec, frozen=True, kw_only=True):
 
 
 class SessionMeta(_Spec, frozen=True, kw_only=True):
-    """What a list shows of a session: a projection of its log, kept in the same transaction."""
+    """The line of a session in a list: a projection of its log, kept in the same transaction."""
 
     id: str
     seq: int = 0

@@ -109,7 +109,7 @@ MOST_OUTPUT: Final = 64 * 1024
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one check."""
+    """The result of one check."""
 
     step: PlanStep
     code: int | None
@@ -124,7 +124,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of all of them."""
+    """The results of all checks."""
 
     results: tuple[CheckResult, ...]
     skipped: tuple[PlanStep, ...] = ()

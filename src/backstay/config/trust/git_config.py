@@ -230,7 +230,7 @@ class TooMany(Exception):
 
 
 class Submodules(Struct, frozen=True):
-    """What was found of the submodules of a project."""
+    """The submodules found in a project."""
 
     folders: tuple[Path, ...]
     """Their git folders, each once."""

@@ -158,7 +158,7 @@ class InventoryItem(Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceInventory(Struct, frozen=True, kw_only=True):
-    """What was found in a project."""
+    """Everything in a workspace that would run or loosen something, with the digests of the files that were read."""
 
     root: str
     """The project's root, without links."""

@@ -19,7 +19,7 @@ _TODO: Final = "Look at it: backstay trust. For this run alone: --trust"
 
 
 class OwnRun(Struct, frozen=True, kw_only=True):
-    """How a program of the person's may be started."""
+    """The way in which a program of the person's may be started."""
 
     why_not: str = ""
     """Why it may not."""

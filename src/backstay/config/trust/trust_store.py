@@ -32,7 +32,7 @@ _MAY_GO: Final = (_SCRIPT, "git:", "modules:", OWN)
 
 
 class WorkspaceTrust(Struct, frozen=True, kw_only=True):
-    """How far a workspace is trusted, and why."""
+    """The state of a workspace's trust, and the reason."""
 
     state: TrustState
     survey: WorkspaceInventory

@@ -37,7 +37,7 @@ NamedFields = Iterator[tuple[str, Fields]]
 
 
 class DiagnosticSource(Struct, frozen=True, kw_only=True):
-    """What a diagnostic log is made of."""
+    """The log, trace and texts that a diagnostic log is made from."""
 
     session: str
     records: Iterable[Recorded]

@@ -33,7 +33,7 @@ MOST_EVENTS: Final = 10_000
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What one step writes, and where the session stands when it is written."""
+    """The records that one step writes, and the state after them."""
 
     progress: Progress
     records: tuple[Recorded, ...]

@@ -103,7 +103,7 @@ _NOT_WORD: Final = re.compile(r"[^a-z0-9]+")
 
 
 class NextMatch:
-    """Where a pattern matches next. To be asked from left to right: then nothing is read twice."""
+    """Finds the next match of a pattern. Ask from left to right: then nothing is read twice."""
 
     def __init__(self, pattern: re.Pattern[str], text: str) -> None:
         self._pattern = pattern

@@ -80,7 +80,7 @@ class Shapes(NamedTuple):
 
 
 class Beginnings(NamedTuple):
-    """What tokens begin with, in one pattern."""
+    """The prefixes of tokens, in one pattern."""
 
     words: re.Pattern[str]
     """Where no letter or digit stands before it, and all other words before that: none is read letter by letter."""

@@ -45,7 +45,7 @@ TABLE: Final[dict[tuple[LifecycleState | None, Trigger], Row]] = {
 
 
 class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session is in its life."""
+    """The state of a session in its lifecycle."""
 
     state: LifecycleState | None = None
     before: LifecycleState = "Idle"

@@ -74,7 +74,7 @@ class OpenSkill(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where a session stands."""
+    """The progress of a session."""
 
     seq: int = 0
     at: int = 0

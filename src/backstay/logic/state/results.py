@@ -80,7 +80,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Inputs(msgspec.Struct, kw_only=True):
-    """What was received, and the turn that answers each."""
+    """The inputs that were received, and the turn that answers each."""
 
     parts: dict[str, tuple[InputPart, ...]] = {}
     turn_of: dict[str, str] = {}

@@ -85,7 +85,7 @@ class PendingOpen(Struct, frozen=True):
 
 
 class ResumeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a resume restored and what it did not."""
+    """Report of a resume: what was restored, and what was not."""
 
     session: str
     events: int

@@ -21,7 +21,7 @@ SECOND: Final = 1_000_000
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often a failed model call is made again, and how long it waits before."""
+    """The limits of retries: how often a failed model call is repeated, and how long it waits before."""
 
     attempts: int = 4
     """Calls of one model before it is given up, the first included."""

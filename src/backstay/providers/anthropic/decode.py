@@ -91,7 +91,7 @@ class ContentBlock(Struct, kw_only=True):
 
 
 class PartialReply(Struct, kw_only=True):
-    """What has come of one answer."""
+    """The part of an answer that has arrived."""
 
     id: str = ""
     model: str = ""

@@ -77,7 +77,7 @@ CACHE_MIB: Final = 256
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine is to run, and for whom."""
+    """The model that the engine runs, the key that its requests must have, and its limits."""
 
     path: str
     template: str
@@ -88,7 +88,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineReady(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the engine listens; or why it does not."""
+    """The address where the engine listens, or the reason why it does not."""
 
     address: str = ""
     problem: str = ""

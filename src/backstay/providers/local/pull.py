@@ -21,7 +21,7 @@ MARGIN: Final = 64_000_000
 
 
 class Watcher(Protocol):
-    """Somebody who looks on."""
+    """Receives the progress of a pull."""
 
     def say(self, words: str) -> None:
         """Take a remark."""

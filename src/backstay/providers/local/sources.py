@@ -27,7 +27,7 @@ _ACCEPT: Final = f"{_JSON}, application/vnd.pypi.simple.v1+html;q=0.2, text/html
 
 
 class PipSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What pip was told about indexes on this machine."""
+    """The settings of pip about indexes on this machine."""
 
     indexes: tuple[str, ...] = (PUBLIC,)
     """Addresses over HTTP, in the order in which they are asked."""
@@ -156,7 +156,7 @@ _PIECE: Final = 1 << 20
 
 
 class ModelSource(Protocol):
-    """Somebody who may have a model's file."""
+    """A source that may have a model's file."""
 
     @property
     def label(self) -> str:

@@ -27,7 +27,7 @@ from backstay.vocab.specs import ModelFacts, ToolSpec
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """How one server wants things that no field of its answers or of the model's facts tells."""
+    """The peculiarities of one server that neither its answers nor the model's facts tell."""
 
     limit: Literal["max_tokens", "max_completion_tokens"] | None = None
     """The name of the ceiling for the answer. Unless said: the newer one for models that can be told how much to think, which came

@@ -37,7 +37,7 @@ def _never(_db: Db, _result: object) -> bool:
 
 
 class WriteJob(Struct, Generic[T], eq=False):
-    """Something to write. `apply` runs inside a transaction and may run again after a rollback."""
+    """One write. `apply` runs inside a transaction and may run again after a rollback."""
 
     apply: Callable[[Db], T]
     has_landed: Callable[[Db, T], bool] = _never
@@ -68,7 +68,7 @@ AnyJob = WriteJob[Any]  # Any: a batch mixes jobs of every result
 
 
 class Writer(Protocol):
-    """How the store gets its work done without blocking the event loop."""
+    """The thread that does the work of the store, so that the event loop is not blocked."""
 
     async def write(self, job: WriteJob[T], *, later: bool = False) -> T:
         """Do a job and return when it is durable. Once accepted it is not cancelled, so its outcome is always known.

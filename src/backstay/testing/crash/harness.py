@@ -59,7 +59,7 @@ class BrokenPromise(Struct, frozen=True):
 
 
 class CrashReport(Struct, frozen=True, kw_only=True):
-    """What was tried and what was found."""
+    """Report of a crash test: the points that were tried, and what failed."""
 
     points: Mapping[tuple[str, str, Kind], int] = field(default_factory=dict)
     """How many points were tried, by scenario, store and kind."""

@@ -50,7 +50,7 @@ STORES: Final[Mapping[str, OpenStore]] = {"memory": memory_store, "sqlite": sqli
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """Something that a session does, to be interrupted by crashes."""
+    """A piece of a session's work, to be interrupted by crashes."""
 
     name: str
     options: Callable[["Stage"], Options]
@@ -101,7 +101,7 @@ Meet = Callable[["Stage"], None]
 
 
 class Stage:
-    """What a scenario may use in one process."""
+    """The session, store and tools that a scenario may use in one process."""
 
     def __init__(self, trial: Trial, attempt: int, blow: Blow | None) -> None:
         self.attempt = attempt
