@@ -89,6 +89,21 @@ def test_a_store_with_sessions_is_never_written_over(door: Door, former: Path) -
     assert [row["answer"] for row in door.run("--store", store, "sessions", "list", "--json").json] == ["from before"]
 
 
+def test_a_store_whose_sessions_were_moved_one_by_one_goes_with_the_next_move(door: Door, former: Path) -> None:
+    door.run("-p", "hello", "--model", door.script({"text": "of today"}))
+    assert door.run("doctor", "--move-from", "holdfast").code == 1
+    old, new = (f"sqlite:///{former.with_name(name)}/sessions.db" for name in ("holdfast", "backstay"))
+    (session,) = (row["id"] for row in door.run("--store", old, "sessions", "list", "--json").json)
+    assert door.run("--store", old, "sessions", "move", session, new).code == 0
+
+    ran = door.run("doctor", "--move-from", "holdfast")
+
+    assert (ran.code, former.exists()) == (0, False)
+    answers = {row["answer"] for row in door.run("sessions", "list", "--json").json}
+    assert answers == {"of today", "from before"}
+    assert "holdfast" not in door.run("doctor", "--json").out
+
+
 def test_sessions_and_settings_of_the_former_name_are_missed_aloud(door: Door, former: Path) -> None:
     listed = door.run("sessions", "list", "--json")
     ran = door.run("-p", "hello", "--model", door.script({"text": "hi"}))

@@ -307,6 +307,7 @@ def move_folder(old: Path, new: Path, blocked: list[str]) -> bool:
     try:
         _remove(_aside(old))
         if os.path.lexists(old):
+            _remove_empty_stores(old, new)
             with ExitStack() as locks:
                 if not old.is_symlink():
                     for store in sorted(old.glob("*.db")):
@@ -342,6 +343,20 @@ def _move(old: Path, new: Path, blocked: list[str]) -> None:
         _remove(old)
     else:
         blocked.append(f"{str(new)!r} is there already, so {str(old)!r} stays. Compare them, and remove one.")
+
+
+def _remove_empty_stores(old: Path, new: Path) -> None:
+    """Remove the stores of `old` without a session whose place is taken in `new`, as after all their sessions were moved one by one."""
+    for store in sorted(old.glob("*.db")) if not old.is_symlink() else ():
+        if os.path.lexists(new / store.name) and not holds_sessions(store):
+            with _lock_store(store):
+                for end in (
+                    "-wal",
+                    "-shm",
+                    ".lock",
+                    "",
+                ):  # the store last: a crash before that leaves it to the next run
+                    _remove(store.with_name(f"{store.name}{end}"))
 
 
 def _clear(old: Path, new: Path) -> None:
@@ -396,7 +411,8 @@ def _block_stores(old: Path, new: Path, blocked: list[str]) -> Iterator[str]:
             yield store.name
             blocked.append(
                 f"{str(today)!r} has sessions already, so {str(store)!r} stays. To see its sessions: backstay --store {url} "
-                f"sessions list; to bring one over: backstay --store {url} sessions move ID sqlite:///{str(today).lstrip('/')}"
+                f"sessions list; to bring one over: backstay --store {url} sessions move ID sqlite:///{str(today).lstrip('/')}; when all "
+                "are over, move again, and the empty store goes."
             )
         elif not today.exists() and log.exists() and log.stat().st_size:
             yield store.name
