@@ -104,6 +104,24 @@ async def test_a_session_that_0_1_0_left_in_a_tool_call_is_finished_and_gone_on_
     await store.close()
 
 
+async def test_an_upgrade_is_told_once_to_who_opens_the_store(tmp_path: Path) -> None:
+    path, told = unpack(tmp_path), list[str]()
+    for _ in range(2):
+        store = await open_store(f"sqlite://{path}", warn=told.append)
+        await store.close()
+
+    assert told == [f"{path} was made by an older Backstay and was upgraded. As it was, it is kept in {copy_of(path)}."]
+
+
+async def test_the_sandbox_comes_back_to_a_session_of_an_old_store_that_was_left_in_bypass(tmp_path: Path) -> None:
+    url = f"sqlite://{unpack(tmp_path)}"
+    async with open_session(resume="talk", model=scripted(*["Hi."] * 9), store=url, cwd=tmp_path) as session:
+        await session.run("And?")
+        assert session.permission_mode == "default"
+        (words,) = session.warnings
+    assert "The scope 'full' came with it and ended too: commands run in 'sandboxed' again." in words
+
+
 async def test_an_upgrade_keeps_a_copy_that_is_the_old_store_and_can_take_its_place(
     open_at: Open, tmp_path: Path
 ) -> None:

@@ -202,7 +202,7 @@ def _stores(location: StoreLocation) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def _open(url: str, *, read_only: bool = False) -> AsyncIterator[EventStore]:
-    store = await open_store(url, clock=SystemClock(), read_only=read_only, create=False)
+    store = await open_store(url, clock=SystemClock(), read_only=read_only, create=False, warn=warn)
     try:
         yield store
     finally:

@@ -295,7 +295,7 @@ async def move(location: StoreLocation, *, session: str, target: str, as_json: b
     clock = SystemClock()
     async with location.open() as store:
         meta = await find_one(store, session)
-        other = await open_store(target, clock=clock)
+        other = await open_store(target, clock=clock, warn=warn)
         try:
             if other.identity == store.identity:
                 raise UserError(f"Session {meta.id!r} is in {target!r} already.")

@@ -69,7 +69,7 @@ class StoreLocation(Struct, frozen=True):
         if words := explain_former_store(self.store or ""):
             raise UserError(words)
         create = self.store is None and not read_only
-        async with use_store(self.url, read_only=read_only, create=create) as store:
+        async with use_store(self.url, read_only=read_only, create=create, warn=output.warn) as store:
             with hinting(store.url):
                 yield store
 

@@ -61,7 +61,7 @@ async def run(job: Job, out: BinaryIO, stdin_fd: int, warn: Warn) -> int:
 
 
 async def _run(job: Job, out: BinaryIO, stdin_fd: int, warn_person: Warn, stop_signals: StopSignals) -> int:
-    async with use_store(job.options.store, clock=job.options.clock) as store:
+    async with use_store(job.options.store, clock=job.options.clock, warn=warn_person) as store:
         with hinting(store.url):
 
             def warn(words: str) -> None:

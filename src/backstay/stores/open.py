@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal
@@ -33,14 +33,19 @@ def default_store_url() -> str:
 
 
 async def open_store(
-    url: str, *, clock: Clock | None = None, read_only: bool = False, create: bool = True
+    url: str,
+    *,
+    clock: Clock | None = None,
+    read_only: bool = False,
+    create: bool = True,
+    warn: Callable[[str], None] | None = None,
 ) -> EventStore:
     """Open the store that `url` names. Close it in the end.
 
     `sqlite:///folder/file.db` (add `?synchronous=normal` for faster commits that a power cut may undo, or
     `?key=env:NAME`, `?key=file:PATH`, `?key=keyring` for an encrypted one), `memory:` for a new one, `memory:NAME` for one
     that everybody in this process shares. A path without `///` is relative to the working folder. `sqlcipher:` is
-    `sqlite:` that must have a key.
+    `sqlite:` that must have a key. A store of an older version is upgraded when it is opened for writing; `warn` is told so.
     """
     clock = clock or SystemClock()
     kind, colon, rest = url.partition(":")
@@ -51,7 +56,7 @@ async def open_store(
     if kind == "jsonl":
         raise UserError(_no_json_lines(_safe(url)))
     if kind in ("sqlite", "sqlcipher"):
-        return await _open_sqlite(url, clock=clock, read_only=read_only, create=create)
+        return await _open_sqlite(url, clock=clock, read_only=read_only, create=create, warn=warn)
     if _STRAY_KEY.search(url):
         raise UserError(f"{_safe(url)!r} cannot be encrypted. Use one of {_FORMS}.")
     if kind == "memory":
@@ -63,14 +68,19 @@ async def open_store(
 
 @asynccontextmanager
 async def use_store(
-    store: EventStore | str | None, *, clock: Clock | None = None, read_only: bool = False, create: bool = True
+    store: EventStore | str | None,
+    *,
+    clock: Clock | None = None,
+    read_only: bool = False,
+    create: bool = True,
+    warn: Callable[[str], None] | None = None,
 ) -> AsyncIterator[EventStore]:
     """Give the store that the option `store` means, and close it however the block is left. One that was opened before stays open."""
     if store is not None and not isinstance(store, str):
         yield store
         return
     url = "memory:" if store is None else default_store_url() if store == DEFAULT else store
-    found = await open_store(url, clock=clock, read_only=read_only, create=create)
+    found = await open_store(url, clock=clock, read_only=read_only, create=create, warn=warn)
     try:
         yield found
     finally:
@@ -93,7 +103,9 @@ def key_of(url: str) -> str:
     return ""
 
 
-async def _open_sqlite(url: str, *, clock: Clock, read_only: bool, create: bool) -> EventStore:
+async def _open_sqlite(
+    url: str, *, clock: Clock, read_only: bool, create: bool, warn: Callable[[str], None] | None
+) -> EventStore:
     from backstay.stores.sqlite.store import SqliteStore  # as above
 
     kind, _, rest = url.partition(":")
@@ -107,7 +119,7 @@ async def _open_sqlite(url: str, *, clock: Clock, read_only: bool, create: bool)
         raise UserError(f"{_safe(url)!r} names no key. Say where it is: {KEY_FORMS}.")
     synchronous: Literal["full", "normal"] = "normal" if given.get("synchronous") == "normal" else "full"
     return await SqliteStore.open(
-        path, clock=clock, read_only=read_only, create=create, synchronous=synchronous, key=key
+        path, clock=clock, read_only=read_only, create=create, synchronous=synchronous, key=key, warn=warn
     )
 
 

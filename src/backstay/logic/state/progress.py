@@ -177,7 +177,9 @@ def _listeners(kind: type[Event]) -> tuple[tuple[str, Part], ...]:
 def _fold_started(_: Progress, __: Recorded, event: events.Started) -> Change:
     scope = event.context.fs_scope
     said = {"session": event.session, "model": event.model, "mode": event.mode}
-    return {**said, "scope": scope, "scope_implied": event.scope_implied}
+    # 0.1.0 did not record whether the scope was named; a sandbox that comes back is the safer guess, and is said
+    implied = event.version == "0.1.0" and event.mode == "bypassPermissions" and scope == "full"
+    return {**said, "scope": scope, "scope_implied": event.scope_implied or implied}
 
 
 def _fold_opened(p: Progress, _: Recorded, event: events.Opened) -> Change:

@@ -41,6 +41,8 @@ class DatabaseFile(Struct, frozen=True, kw_only=True):
     """Why it cannot be written, when it cannot."""
     key: str = ""
     """Where the key is, when the file is encrypted."""
+    copy: Path | None = None
+    """The copy of the store as it was, when this opening upgraded it."""
 
     @property
     def aside(self) -> Path | None:
@@ -146,12 +148,13 @@ def _for_writing(path: Path, connect: Connect, synchronous: Synchronous, new: st
         identity = _identity(db)
     finally:
         db.close()
+    copy = None
     if 0 < found < SCHEMA:
         try:
-            upgrade(path, connect)
+            copy = upgrade(path, connect)
         except (StoreFull, StoreUnavailable) as refusal:
             return _for_reading(path, connect, refusal)
-    return DatabaseFile(path=path, identity=identity, connect=connect, synchronous=synchronous)
+    return DatabaseFile(path=path, identity=identity, connect=connect, synchronous=synchronous, copy=copy)
 
 
 def _for_reading(path: Path, connect: Connect, refusal: StoreError) -> DatabaseFile:

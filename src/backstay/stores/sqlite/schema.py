@@ -91,8 +91,8 @@ def set_up(db: Db, identity: str) -> None:
     db.commit()
 
 
-def upgrade(path: Path, connect: Connect) -> None:
-    """Upgrade the store at `path`, whose schema is older, and keep a copy of it. The caller holds the lock file.
+def upgrade(path: Path, connect: Connect) -> Path:
+    """Upgrade the store at `path`, whose schema is older; keep a copy of it and return its path. The caller holds the lock file.
 
     Raise `StoreUnavailable` while another program has the store open, `StoreFull` when there is no room for the copy; then
     nothing was touched.
@@ -114,6 +114,7 @@ def upgrade(path: Path, connect: Connect) -> None:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         db.close()
+    return beside(path, COPIES + VERSION)
 
 
 def remove_copies(path: Path) -> None:

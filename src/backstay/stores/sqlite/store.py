@@ -74,18 +74,22 @@ class SqliteStore:
         connect: Connect = connect_stdlib,
         inline: bool = False,
         key: str = "",
+        warn: Callable[[str], None] | None = None,
     ) -> "SqliteStore":
         """Open the store at `path`, making it when it is missing and `create` says so.
 
         A store that cannot be written (a read-only folder, a newer schema) opens for reading; a write then says why
         not. `inline` does all the work in place on the event loop: for simulations, never for programs. `key` says where
-        the key of an encrypted store is: `env:NAME`, `file:PATH` or `keyring`.
+        the key of an encrypted store is: `env:NAME`, `file:PATH` or `keyring`. `warn` takes a sentence when the store was
+        upgraded.
         """
         new = f"sqlite-{clock.nonce()}{clock.nonce()}" if create else ""
         ready = functools.partial(
             prepare, Path(path), new=new, read_only=read_only, synchronous=synchronous, connect=connect, key=key
         )
         database = ready() if inline else await anyio.to_thread.run_sync(ready)
+        if database.copy is not None and warn is not None:
+            warn(f"{path!s} was made by an older Backstay and was upgraded. As it was, it is kept in {database.copy}.")
         return cls(database, _writer(database, inline=inline), clock, is_dead)
 
     @property
