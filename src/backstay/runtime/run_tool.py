@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from backstay.logic.stored_content import make_durable, replace_surrogates
 from backstay.ports import Sandbox, Tool, ToolOutput
-from backstay.runtime.admission import as_stored
+from backstay.runtime.admit_items import as_stored
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.services import Outcome, Performer, Services, run_offloaded
 from backstay.vocab import events

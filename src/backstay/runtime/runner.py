@@ -20,7 +20,7 @@ from backstay.logic.state.lifecycle import Lifecycle, move
 from backstay.logic.state.progress import Progress
 from backstay.logic.state.resume import PendingOpen
 from backstay.logic.state.session_state import State
-from backstay.runtime.admission import admit, as_stored
+from backstay.runtime.admit_items import admit_items, as_stored
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item, Subscription
 from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
@@ -221,7 +221,7 @@ class Runner:
 
     async def _step(self, tasks: TaskGroup) -> None:
         state, mask = self.services.state, self.services.mask
-        items = self._step_items = admit(self.services.inbox.drain(), state, mask, opening=bool(self.opening))
+        items = self._step_items = admit_items(self.services.inbox.drain(), state, mask, opening=bool(self.opening))
         step = await self._with_extension_state(items, await self._settle(items))
         if step.records:
             try:

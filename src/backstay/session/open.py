@@ -22,7 +22,7 @@ from backstay.logic.state.session_state import State
 from backstay.logic.stored_content import as_stored_event, replace_surrogates
 from backstay.ports import EventStore, Machine, MachineMismatch, Slot
 from backstay.providers.registry import full_name
-from backstay.runtime.admission import as_stored
+from backstay.runtime.admit_items import as_stored
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item
 from backstay.runtime.mask_events import Mask

@@ -1,4 +1,4 @@
-"""Validate inbox items against the state at commit time: since they were posted, a turn may have begun.
+"""Admit inbox items to the next step: check each against the state at commit time, since a turn may have begun after it was posted.
 
 An item that cannot be written now fails alone, and its sender gets the error.
 """
@@ -26,7 +26,7 @@ _ALONE = (events.CompactionStarted, events.RestoreStarted, events.ChildStarted)
 """Events of which one step begins only one."""
 
 
-def admit(items: list[InboxItem], state: State, mask: Mask, *, opening: bool = False) -> list[InboxItem]:
+def admit_items(items: list[InboxItem], state: State, mask: Mask, *, opening: bool = False) -> list[InboxItem]:
     """Return the items that may be written now, without the input that is there already; answer the others with their error.
 
     What `mask` knows is not in them.
