@@ -46,7 +46,7 @@ from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, ResolvedOptions, takes_options
 from backstay.session.performers import PERFORMERS
 from backstay.session.project.commands import CommandTool, SkillTool, command_modules, project_tools
-from backstay.session.project.context import (
+from backstay.session.project.project_context import (
     ProjectContext,
     RebuildDispatch,
     Reloading,

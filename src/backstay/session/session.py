@@ -30,7 +30,7 @@ from backstay.runtime.compact import request_compaction
 from backstay.runtime.fire_hooks import fire, fire_and_wait
 from backstay.runtime.runner import STOP_DEADLINE_S, Runner
 from backstay.runtime.services import fetch_text
-from backstay.session.project.context import ProjectContext
+from backstay.session.project.project_context import ProjectContext
 from backstay.session.skill_runs import SubagentPlans, fork_skill
 from backstay.session.view import SessionView
 from backstay.vocab import events

@@ -21,7 +21,7 @@ from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ToolSpec
 
 if TYPE_CHECKING:
-    from backstay.session.project.context import ProjectContext
+    from backstay.session.project.project_context import ProjectContext
     from backstay.skills.skill import Skill
 
 

@@ -18,7 +18,7 @@ from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.ports import EventStore
 from backstay.runtime.bus import Item, Subscription, follow
 from backstay.runtime.runner import Runner
-from backstay.session.project.context import ProjectContext
+from backstay.session.project.project_context import ProjectContext
 from backstay.vocab import events
 from backstay.vocab.deltas import Lagged, LifecycleState
 from backstay.vocab.errors import BlobMissing

@@ -18,7 +18,7 @@ from backstay.commands.registry import (
     Submission,
 )
 from backstay.ports import ToolContext, ToolOutput
-from backstay.session.project.context import ProjectContext
+from backstay.session.project.project_context import ProjectContext
 from backstay.session.session import Session, SessionCall
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Effect, ToolSpec

@@ -23,7 +23,7 @@ from backstay.vocab.errors import UserError
 
 if TYPE_CHECKING:
     from backstay.ports import ToolOutput
-    from backstay.session.project.context import ProjectContext
+    from backstay.session.project.project_context import ProjectContext
 
 MOST: Final = 8
 """Files and resources of one prompt."""
