@@ -22,7 +22,7 @@ from backstay.config.secret import mask_query
 from backstay.config.settings_schema import settings_schema
 from backstay.instructions import Instructions, Part
 from backstay.logic.text import show_invisible
-from backstay.session.project.discover import discover_here
+from backstay.session.project.discover_extensions import discover_here
 from backstay.system.files import is_missing
 from backstay.system.folders import project_root
 from backstay.vocab.errors import UserError

@@ -21,7 +21,7 @@ from backstay.hooks.decorator import read_configured_hooks
 from backstay.mcp.config.files import PluginServers, ServerInputs, ServersFound, read_servers
 from backstay.mcp.config.start import may_start, session_servers
 from backstay.mcp.servers import ServerStatus
-from backstay.session.project.discover import Discovery, discover_here
+from backstay.session.project.discover_extensions import Discovery, discover_here
 from backstay.skills.agents import AgentDefinition
 from backstay.skills.skill import Skill
 from backstay.system.folders import data_dir

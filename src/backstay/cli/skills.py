@@ -12,7 +12,7 @@ from backstay.cli.shared_options import StoreLocation, as_json, trust, with_loca
 from backstay.config.layers import read_layers
 from backstay.config.locations import ProjectPaths
 from backstay.logic.text import show_invisible
-from backstay.session.project.discover import discover_here
+from backstay.session.project.discover_extensions import discover_here
 from backstay.skills.locations import sources_of
 from backstay.skills.problems import SkillProblem
 from backstay.skills.render import read_body

@@ -27,7 +27,7 @@ from backstay.session.apply_settings import apply_settings
 from backstay.session.assemble import open_with
 from backstay.session.options import Options, ResolvedOptions
 from backstay.session.project.commands import tool_name
-from backstay.session.project.discover import discover_here
+from backstay.session.project.discover_extensions import discover_here
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.skills.agents import AgentDefinition, resolve_model
 from backstay.skills.scan import Found

@@ -11,7 +11,7 @@ import sys
 from backstay import open_session
 def loaded(*names):
     return sorted(each for each in sys.modules if each.startswith(names))
-print(loaded("backstay.memory", "backstay.session.project.discover", "backstay.skills.scan", "backstay.plugins.load", "yaml"))
+print(loaded("backstay.memory", "backstay.session.project.discover_extensions", "backstay.skills.scan", "backstay.plugins.load", "yaml"))
 import anyio
 async def main():
     async with open_session(model=sys.argv[1], cwd=sys.argv[2], trust=True, store=None) as session:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from backstay.mcp.servers import Servers, ServerStatus
     from backstay.memory.memory import Memory, MemoryAnswer
     from backstay.plugins.plugin import Plugin
-    from backstay.session.project.discover import Discovery
+    from backstay.session.project.discover_extensions import Discovery
     from backstay.session.project.run_includes import InclusionRunner
     from backstay.skills.scan import Found
     from backstay.skills.skill import Skill
@@ -177,7 +177,7 @@ class ProjectContext:
     async def refresh(self, why: "Why") -> bool:
         """Put the instructions together again; say whether they are others now. The model has them from the next request on."""
         runner = self._bound()
-        from backstay.session.project.discover import discover_again  # noqa: PLC0415 - loaded by now
+        from backstay.session.project.discover_extensions import discover_again  # noqa: PLC0415 - loaded by now
 
         progress = runner.services.progress
         before = self.instructions.sha256
@@ -351,7 +351,7 @@ def forking_skills(project: ProjectContext | None) -> frozenset[str]:
 def _discover(
     options: ResolvedOptions, **about: Any
 ) -> "Discovery":  # Any: the keywords of `discover`, which checks them
-    from backstay.session.project.discover import discover  # noqa: PLC0415 - much to load; here it loads beside the loop
+    from backstay.session.project.discover_extensions import discover  # noqa: PLC0415 - much to load; here it loads beside the loop
 
     return discover(options, **about)
 

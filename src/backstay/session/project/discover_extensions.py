@@ -1,4 +1,4 @@
-"""One look around the folder of a session: plugins, skills, agents, commands, memory, and the instructions that come of them."""
+"""Discover what the folder of a session offers: plugins, skills, agents, commands and memory; and build the instructions from it."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -84,7 +84,7 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
         date=datetime.fromtimestamp(options.clock.now() / 1_000_000, UTC).strftime("%Y-%m-%d"),
     )
     hands_over = any(each.spec.child for each in options.tools or ())
-    place = with_lists(place, found, memory, hands_over=hands_over)
+    place = _add_lists(place, found, memory, hands_over=hands_over)
     return Discovery(
         hands_over=hands_over,
         sources=sources,
@@ -99,14 +99,14 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
 def discover_again(before: Discovery, *, mode: Mode, model: str) -> Discovery:
     """Look once more at what may have changed, in the same place."""
     found = scan_now(before.sources) if before.found.is_stale() else before.found
-    place = with_lists(
+    place = _add_lists(
         replace(before.place, mode=mode, model=model), found, before.memory, hands_over=before.hands_over
     )
     return replace(before, found=found, place=place, instructions=gather(place))
 
 
-def with_lists(place: InstructionInputs, found: Found, memory: Memory | None, *, hands_over: bool) -> InstructionInputs:
-    """Return `place` with what was found there."""
+def _add_lists(place: InstructionInputs, found: Found, memory: Memory | None, *, hands_over: bool) -> InstructionInputs:
+    """Return the inputs of the instructions with the lists of skills and agents that were found, and with the memory."""
     remembered = memory.at_start() if memory is not None else None
     return replace(
         place,
