@@ -6,7 +6,7 @@ from typing import Final
 
 from backstay.commands.registry import CommandSpec
 from backstay.session.project.commands import BUILT_IN, tool_name
-from backstay.session.project.run_includes import LARGEST, SECONDS
+from backstay.session.project.inclusions import LARGEST, SECONDS
 
 DATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

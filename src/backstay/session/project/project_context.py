@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from backstay.memory.memory import Memory, MemoryAnswer
     from backstay.plugins.plugin import Plugin
     from backstay.session.project.discover_extensions import Discovery
-    from backstay.session.project.run_includes import InclusionRunner
+    from backstay.session.project.inclusions import InclusionRunner
     from backstay.skills.scan import Found
     from backstay.skills.skill import Skill
 
@@ -151,7 +151,7 @@ class ProjectContext:
     @cached_property
     def inclusions(self) -> "InclusionRunner":
         """What judges and brings what texts include."""
-        from backstay.session.project.run_includes import InclusionRunner  # noqa: PLC0415 - few texts include something
+        from backstay.session.project.inclusions import InclusionRunner  # noqa: PLC0415 - few texts include something
 
         return InclusionRunner(self._bound().services)
 
