@@ -55,8 +55,7 @@ from backstay.session.project.project_context import (
     with_project,
 )
 from backstay.session.session import Fork, Session
-from backstay.session.skill_runs import SubagentPlans
-from backstay.session.subagents import agent_runner, open_child
+from backstay.session.subagents import SubagentPlans, agent_runner, fork_skill, open_child
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.session.workspace import StartSandbox, call_site_of, check_sandbox, path_resolver
 from backstay.stores.open import use_store
@@ -135,7 +134,7 @@ class _SessionContext:
                     filter(None, (*prepared.warnings, walled, *(() if prepared.report is not None else started.notes)))
                 ),
                 project=built.project,
-                plans=built.plans,
+                run_skill=functools.partial(fork_skill, built.runner, built.plans),
             )
             built.attach_session(session)
             session.on_close(built.toolbox.aclose)

@@ -31,7 +31,6 @@ from backstay.runtime.fire_hooks import fire, fire_and_wait
 from backstay.runtime.runner import STOP_DEADLINE_S, Runner
 from backstay.runtime.services import fetch_text
 from backstay.session.project.project_context import ProjectContext
-from backstay.session.skill_runs import SubagentPlans, fork_skill
 from backstay.session.view import SessionView
 from backstay.vocab import events
 from backstay.vocab.errors import (
@@ -53,6 +52,8 @@ if TYPE_CHECKING:
 
 Prompt = str | tuple[InFlightPart, ...]
 Fork = Callable[[str], Awaitable[str]]
+RunSkill = Callable[["Skill", str, str], Awaitable[str]]
+"""Runs a skill with a text, in a child session, and returns its report. The last argument is shown for it."""
 EndReason = Literal["clear", "resume", "logout", "prompt_input_exit", "bypass_permissions_disabled", "other"]
 """Why a session ends, in the words that `SessionEnd` hooks know."""
 
@@ -83,14 +84,14 @@ class Session(SessionView):
         fork: Fork,
         opened: tuple[Item, ...],
         variables: Mapping[str, str],
-        plans: SubagentPlans,
+        run_skill: RunSkill,
         warnings: tuple[str, ...] = (),
         project: ProjectContext | None = None,
     ) -> None:
         super().__init__(runner, report=report, opened=opened, warnings=warnings, project=project)
         self._tasks = tasks
         self._fork = fork
-        self._plans = plans
+        self._run_skill = run_skill
         self._variables = variables
         self._inputs = 0
         self._arriving = 0
@@ -301,7 +302,7 @@ class Session(SessionView):
         A turn that is asked for meanwhile begins afterwards. Cancelling this stops the skill; a process that dies leaves it to the next
         one, which finishes it. Raise `UserError` when the child could not finish, and `IllegalTransition` while a turn is going on.
         """
-        return await fork_skill(self._runner, self._plans, skill, prompt, display)
+        return await self._run_skill(skill, prompt, display)
 
     # --- settings -----------------------------------------------------------------------------------------------------------------------
 
