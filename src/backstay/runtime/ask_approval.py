@@ -1,4 +1,4 @@
-"""Performs `PermissionAsked` and `BudgetAsked`: ask the person."""
+"""Ask the person: performs `PermissionAsked` and `BudgetAsked`."""
 
 from typing import Final
 

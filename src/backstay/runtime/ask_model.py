@@ -1,4 +1,4 @@
-"""Performs `ModelAsked`: one model call, streamed, from the transcript to a reply in the inbox.
+"""Call the model: performs `ModelAsked`, streamed, from the transcript to a reply in the inbox.
 
 Performs `WaitStarted` too: lets time pass before a model is asked again.
 """

@@ -1,4 +1,4 @@
-"""The bus: what is committed, and the deltas between commits, to all subscribers.
+"""The bus: passes committed events, and the deltas between them, to all subscribers.
 
 A subscriber has a bounded ring. One that is too slow loses what it did not take, is told so (`Lagged`) and reads the log again from there;
 it never makes the loop wait. Subscribers are woken once a batch. `follow` does the reading: every event in order, however slow the

@@ -1,4 +1,4 @@
-"""The callback style: `session.on("text_delta", print)`.
+"""Callbacks on a session: `session.on("text_delta", print)`.
 
 Callbacks are called from one task, in order, behind the barrier: a slow or broken one delays or breaks nothing but the others. A slow
 one may miss pieces of text, and gets every event. A broken one is recorded, once for each kind of error; no callback is called with that.

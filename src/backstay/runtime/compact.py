@@ -1,4 +1,4 @@
-"""Requests compactions and performs `CompactionStarted`: chooses what stays and has the rest summarised.
+"""Request and perform compactions (`CompactionStarted`): choose the messages that stay, and have the rest summarised.
 
 The summary comes first and the swap after it, so a crash, a failing model or an interrupt leaves the conversation as it was. A model that
 cannot summarise does not stop the turn: then the summary is put together from the conversation's own words.

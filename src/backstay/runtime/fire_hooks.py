@@ -1,4 +1,4 @@
-"""Fire hooks from performers: around a compaction, a subagent, the end of the session."""
+"""Fire hooks from performers: around a compaction, around a subagent, and at the end of the session."""
 
 from typing import Final
 

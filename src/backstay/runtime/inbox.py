@@ -1,4 +1,4 @@
-"""The inbox: the one way in. Prompts, answers, interrupts and the results of performers wait here for the next step."""
+"""The inbox: everything that enters a session (prompts, answers, interrupts, results of performers) waits here for the next step."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

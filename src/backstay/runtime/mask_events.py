@@ -1,4 +1,4 @@
-"""Keep the keys that a session knows of out of its log: a mark is written in place of a key's value.
+"""Mask the known keys of a session before an event is written: a mark stands in place of the key.
 
 It happens before an event is made of what arrived, so live state equals replayed state, and the model is sent the same.
 """

@@ -1,4 +1,4 @@
-"""Performs `ToolStarted`: runs a tool once. Performs `CallProposed`: inspects a call."""
+"""Run a tool once (performs `ToolStarted`), and inspect a proposed call (performs `CallProposed`)."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial

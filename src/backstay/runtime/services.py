@@ -1,4 +1,4 @@
-"""What performers may touch, and what they return."""
+"""The services that performers use, and the outcomes that they return."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From settings to options: the settings files fill what the caller left out."""
+"""Apply settings to options: settings files fill in the options that the caller left out."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""Extensions of a session: found, checked, restored, activated in order, and deactivated in reverse order.
+"""Host the extensions of a session: find, check, restore and activate them in order, and deactivate them in reverse order.
 
 None of them is needed for the conversation. One that is missing, refuses its state, raises or takes too long is left out, and named;
 the session opens all the same.

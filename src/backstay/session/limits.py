@@ -1,4 +1,4 @@
-"""What bounds a session: what is known of its models, what it may cost, and the policy that follows from its options."""
+"""Limit a session: the facts of its models, its budget, and the policy that follows from its options."""
 
 from collections.abc import Mapping
 from contextlib import suppress

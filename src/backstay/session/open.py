@@ -1,4 +1,4 @@
-"""Prepare a session for its runner: write a new one down, or read, check and take over an old one."""
+"""Prepare a session for its runner: write the start of a new one, or read, check and take over an old one."""
 
 import os
 from collections.abc import Mapping

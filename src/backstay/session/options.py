@@ -1,4 +1,4 @@
-"""How a session is opened: what the caller says, what the settings say, and what a parent hands down."""
+"""The options of a session: those of the caller, those filled in from settings, and those that a parent hands to a child."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence

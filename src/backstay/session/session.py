@@ -1,7 +1,7 @@
-"""The session as its user holds it.
+"""An open session: send prompts, run commands, change settings, rewind, fork, restore files, and close it.
 
-A thin face on the log. Everything it does is an event left in the inbox or a look at a fold; a feature that seems to need a branch here
-wants an event instead. `SessionView` has what is read; what a feature does in several steps is a function of the feature.
+Every method posts an event to the inbox or reads a fold of the log; a feature that seems to need a branch here
+needs an event instead. `SessionView` has what is read; what a feature does in several steps is a function of the feature.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -66,7 +66,7 @@ SHOWN: Final = 2_000
 
 
 class Attachable(Protocol):
-    """Something that wants to know the session: a transport."""
+    """A transport, which is given the session."""
 
     def attach(self, session: "Session") -> None:
         """Take the session."""
@@ -108,7 +108,7 @@ class Session(SessionView):
     # --- talking ------------------------------------------------------------------------------------------------------------------------
 
     async def run(self, prompt: Prompt, *, input_id: str | None = None, display: str = "", raw: str = "") -> str:
-        """Say something, wait for the turn to end, and return the final text.
+        """Send a prompt, wait for its turn to end, and return the final text.
 
         Raise `TurnFailed` or `TurnInterrupted` after the event that says so is durable; the session stays usable.
         """
@@ -158,7 +158,7 @@ class Session(SessionView):
         raw: str = "",
         replaces: bool = False,
     ) -> AsyncIterator[Item]:
-        """Say something and follow what happens: events, deltas and notices, until the turn that answers is over.
+        """Send a prompt and yield what happens: events, deltas and notices, until the turn that answers is over.
 
         The model gets `prompt`; people are shown `display` and `UserPromptSubmit` hooks `raw`, where they are given. While a turn runs,
         inputs wait in the order in which they came, at most `queue_limit` of them; with `replaces`, this one takes the place of the
@@ -199,7 +199,7 @@ class Session(SessionView):
         raw: str = "",
         replaces: bool = False,
     ) -> str:
-        """Say something and return its input id once it is durable; `input_result` says later what became of it. See `send`."""
+        """Send a prompt and return its input id once it is durable; `input_result` has its result later. See `send`."""
         event, blobs = self._make_input(prompt, delivery, input_id, display, raw)
         if event.input in self._services.state.results.inputs.parts:
             await self._deliver()
@@ -208,17 +208,17 @@ class Session(SessionView):
         return event.input
 
     async def steer(self, prompt: Prompt) -> None:
-        """Say something into the running turn: it is taken at the next point where no call is open."""
+        """Add a prompt to the running turn: it is taken at the next point where no call is open."""
         await self.submit(prompt, delivery="steer")
 
     async def abort(self, reason: str = "", *, by: By = "user") -> None:
-        """Stop the running turn and drop what is queued; nothing happens when the session is idle. `by` says who wants it."""
+        """Stop the running turn and drop what is queued; nothing happens when the session is idle. `by` names who asked for it."""
         stopped = Draft(event=events.Interrupted(reason=reason), by=by)
         dropped = Draft(event=events.InputDropped(inputs=(EVERYTHING,)), by=by)
         await self._deliver(stopped, dropped, wakes=self._services.state.progress.busy)
 
     async def drop_queued(self) -> None:
-        """Take back what is queued; the running turn goes on."""
+        """Drop the queued prompts; the running turn goes on."""
         await self._deliver(Draft(event=events.InputDropped(inputs=(EVERYTHING,)), by="user"), wakes=False)
 
     async def finish(self) -> TurnResult | None:
@@ -319,7 +319,7 @@ class Session(SessionView):
         await self._deliver(Draft(event=events.ModeChanged(mode=mode), by="user"), wakes=False)
 
     async def set_model(self, model: str) -> None:
-        """Let another model answer from now on."""
+        """Use another model from now on."""
         found = await self._services.resolve_model(model)
         if self._services.state.progress.budget.limit is not None and not self._runner.policy.allow_unpriced:
             check_priced({model: found.facts})
@@ -331,7 +331,7 @@ class Session(SessionView):
         fire(self._services, "PostModelSwitch", model)
 
     async def set_budget(self, microcents: int | None, on_exceed: OnExceed | None = None) -> None:
-        """Say what the session and its children may cost in all. A paused turn goes on when it is raised."""
+        """Set what the session and its children may cost in all. A paused turn goes on when it is raised."""
         if microcents is not None and microcents < 0:
             raise UserError(f"A budget of {microcents} micro-cents cannot be kept. Give a number from 0 on, or None.")
         policy = self._runner.policy
@@ -349,7 +349,7 @@ class Session(SessionView):
         await self._deliver(Draft(event=events.GrantsCleared(), by="user"), wakes=False)
 
     async def write_slot(self, owner: str, version: str, content: str) -> None:
-        """Put an extension's state away."""
+        """Store the state of an extension."""
         await self._deliver(Draft(event=events.SlotWritten(owner=owner, version=version, content=content)), wakes=False)
 
     def hold(self) -> None:
@@ -471,14 +471,14 @@ class Session(SessionView):
         transport.attach(self)
 
     async def close(self, reason: str = "", *, drain_s: float = 0.0) -> None:
-        """Close the session: let the running turn finish within `drain_s` seconds, else interrupt it. Once is enough."""
+        """Close the session: let the running turn finish within `drain_s` seconds, else interrupt it. Further calls do nothing."""
         self._ending = True
         async with self._closing:
             if not self._runner.closed:
                 await self._close(reason, drain_s)
 
     async def shutdown(self, reason: EndReason = "other", message: str = "") -> None:
-        """End now: refuse new prompts, stop the turn, drop what is queued, let go of the rest, close. Once is enough.
+        """End now: refuse new prompts, stop the turn, drop the queue, release resources, close. Further calls do nothing.
 
         `SessionEnd` hooks are told the reason; the log keeps the message.
         """
@@ -494,7 +494,7 @@ class Session(SessionView):
         await self.close(message or reason)
 
     def on_close(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do this when the session is closed, when its turn is over and before the end is written; the newest first.
+        """Call `work` when the session is closed, after its turn and before the end is written; the newest first.
 
         It has a few seconds; what it raises is written down and ends nothing else.
         """

@@ -1,4 +1,4 @@
-"""The tools of a session, bound to where it works, what it may show, and where its long outputs are kept."""
+"""Make the tools of a session, bound to its folders, its sandbox and its store of long outputs."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What can be read of an open session: folds of its log, and the log itself. Nothing here changes the session."""
+"""Read an open session: folds of its log, and the log itself. Nothing here changes the session."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Final

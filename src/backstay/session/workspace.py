@@ -1,4 +1,4 @@
-"""Where the calls of a session run: the folders they may work in, how their paths resolve, and the sandbox around programs."""
+"""The workspace of a session: the folders that calls may work in, how paths resolve, and the sandbox around programs."""
 
 import contextlib
 import os

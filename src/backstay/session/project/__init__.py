@@ -1,1 +1,1 @@
-"""What a project brings to a session: instructions, skills, tools, commands, mentions."""
+"""The project context of a session: instructions, skills, tools, commands, mentions."""

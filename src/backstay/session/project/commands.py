@@ -1,4 +1,4 @@
-"""What a person and a model can invoke: built-in commands, skills, commands of one's own, and prompts of servers."""
+"""The commands and tools of a project context: built-in commands, skills, command files, and prompts of servers."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping

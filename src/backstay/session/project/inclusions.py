@@ -1,4 +1,4 @@
-"""The inclusions of a skill's or command's text: judged by the policy like any call, then run in the same sandbox."""
+"""Run the inclusions of a skill's or command's text: each is judged by the policy like a call, and runs in the same sandbox."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -33,7 +33,7 @@ LARGEST: Final = 256 * 1024
 
 
 class InclusionRunner:
-    """Judges and brings what texts include, for one session."""
+    """Judges the inclusions of texts by the policy, and runs those that are allowed, for one session."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

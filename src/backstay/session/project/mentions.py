@@ -1,4 +1,4 @@
-"""What a person's prompt mentions with an `@`: files of the workspace, and resources of servers, put behind what they said.
+"""Resolve the `@` mentions of a prompt: put files of the workspace and resources of servers behind its text.
 
 Only what the person typed is looked at, never what a mentioned file says. A word that is no file stays a word. What cannot be had is
 noted and left out; the prompt goes on without it.

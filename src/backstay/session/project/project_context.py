@@ -1,4 +1,4 @@
-"""What a session found around it: looked for when it is opened, kept fresh while it is open."""
+"""The project context: what was discovered for a session when it was opened, kept up to date while it is open."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ _RULES_OF: Final[Mapping[str, RuleSource]] = {
 
 
 class ProjectContext:
-    """What a session found around it. Made before its loop; bound to it with `bind`."""
+    """The project context of one session. Made before the runner, and bound to it with `bind`."""
 
     def __init__(
         self,
