@@ -150,7 +150,7 @@ class DeltaStream:
 
     @property
     def text(self) -> str:
-        """What the model has said in the call that is going on."""
+        """The text of the model in the call that is running."""
         return "".join(self._texts)
 
     def show(self, delta: Delta) -> None:

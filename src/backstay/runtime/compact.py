@@ -153,7 +153,7 @@ class Compact(Performer[events.CompactionStarted]):
         return digest(chosen.old, chosen.summary_tokens, self._earlier)
 
     async def _ask_for_summary(self, chosen: Plan, model: Model) -> str:
-        """Have a summary written, piece by piece, so that each question fits the model's window; empty when there is none."""
+        """Ask the model for a summary, piece by piece, so that each question fits the model's window; empty when there is none."""
         room = chosen.summary_tokens
         answer = min(model.facts.max_output, room * 2)
         rest = estimate_text(question("", " ", self._intent.instructions, room)) + room + answer

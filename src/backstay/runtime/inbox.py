@@ -39,7 +39,7 @@ class InboxItem(Struct):
 
 
 class Inbox:
-    """What arrived and was not written yet."""
+    """Items that arrived and were not written yet."""
 
     def __init__(self) -> None:
         self._items: list[InboxItem] = []

@@ -67,7 +67,7 @@ class RunTool(Performer[events.ToolStarted]):
 
     @property
     def sandbox(self) -> Sandbox | None:
-        """What programs are started behind."""
+        """The sandbox that programs are started in."""
         return self._sandbox
 
     def version_of(self, path: str) -> str:

@@ -152,7 +152,7 @@ class Runner:
         return self.bus.subscribe(after=self.services.state.progress.seq if after is None else after, only=only)
 
     async def finish(self, is_open: Callable[[State], object]) -> None:
-        """Have what a dead process left open performed to its end; nothing happens when `is_open` finds nothing."""
+        """Perform to its end what a dead process left open; nothing happens when `is_open` finds nothing."""
         state, subscription = self.services.state, self.subscribe()
         try:
             if is_open(state):
@@ -190,7 +190,7 @@ class Runner:
 
     @property
     def streamed(self) -> str:
-        """What the model has said in the call that is going on."""
+        """The text of the model in the call that is running."""
         return self.services.deltas.text
 
     async def _end_hooks(self) -> None:

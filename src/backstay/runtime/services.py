@@ -89,7 +89,7 @@ class HookWaiter(Struct):
 
 
 class InForce(Struct, kw_only=True):
-    """What is in force now and changes while the session is open. The runner owns it."""
+    """The policy, instructions and hooks in force, which may change while the session is open. The runner owns it."""
 
     policy: Policy
     instructions: str
@@ -176,7 +176,7 @@ class Services(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct):
-    """What a performer leaves in the inbox."""
+    """The result of a performer, which it leaves in the inbox."""
 
     drafts: tuple[Draft, ...] = ()
     blobs: Mapping[str, bytes] = field(default_factory=dict)

@@ -288,7 +288,7 @@ class _Built(Struct, frozen=True):
         return self
 
     def enable_reload(self, given: Options, options: ResolvedOptions) -> None:
-        """Have settings read again that change while the session is open, unless the caller gave settings."""
+        """Reload settings that change while the session is open, unless the caller gave settings."""
         if self.project is not None and not isinstance(given.settings, Settings):
             self.project.reload = Reloading(
                 given,

@@ -37,7 +37,7 @@ _OWNER: Final = "extension:"
 
 
 class ExtensionContext(Struct, frozen=True, kw_only=True):
-    """What an extension is told when it starts."""
+    """The interface of a session that an extension gets when it starts."""
 
     session: str
     cwd: str
@@ -59,7 +59,7 @@ class Extension(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called, and what its state is kept under."""
+        """The name of the extension, under which its state is stored too."""
 
     @property
     def version(self) -> str:
@@ -75,7 +75,7 @@ class Extension(Protocol):
         """Return the state to store; None for nothing. Called after each turn and before the end; never wait."""
 
     async def deactivate(self) -> None:
-        """Let go of everything. Called once after `activate`, also when that failed."""
+        """Release all resources. Called once after `activate`, also when that failed."""
 
 
 class SlotRefused(MachineMismatch):
@@ -83,7 +83,7 @@ class SlotRefused(MachineMismatch):
 
 
 class StartedExtensions(Struct, frozen=True, kw_only=True):
-    """What came of starting the extensions."""
+    """The extensions that were started, and the errors of the others."""
 
     active: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -345,7 +345,7 @@ class ExtensionHost:
         self.started = await self._extensions.start(tuple(options.extensions), slots, context)
 
     async def stop(self) -> tuple[str, ...]:
-        """Let go of them; say what went wrong. Once is enough."""
+        """Deactivate the extensions, and report what failed. Further calls do nothing."""
         return await self._extensions.stop()
 
     @property

@@ -125,7 +125,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class ResolvedSettings(Struct, frozen=True, kw_only=True):
-    """What the settings files, the trust in the workspace and the environment come to for one session."""
+    """The settings of one session, from files, the trust in the workspace and the environment."""
 
     layered: "Layered"
     """What the settings files say, and where the project is."""
@@ -149,7 +149,7 @@ class ResolvedSettings(Struct, frozen=True, kw_only=True):
 
 
 class Lineage(Struct, frozen=True, kw_only=True):
-    """What a child session has of the session that opens it."""
+    """The properties that a child session inherits from the session that opens it."""
 
     parent: str = ""
     """The parent's id; empty for a session that has none."""

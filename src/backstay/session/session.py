@@ -412,7 +412,7 @@ class Session(SessionView):
     async def rewind(
         self, *, to: str | None = None, before: str | None = None, files: bool = False
     ) -> RestoreReport | None:
-        """Let the conversation go on from the end of turn `to`, or from just before turn `before`. Nothing is deleted.
+        """Continue the conversation from the end of turn `to`, or from just before turn `before`. Nothing is deleted.
 
         With `files` the files go back too, in the same commit, and the report says what became of them.
         """
@@ -459,7 +459,7 @@ class Session(SessionView):
         await restore.finish_restore(self._runner)
 
     async def purge_checkpoints(self) -> None:
-        """Give up what was kept of files so far: they cannot be put back to any point before this."""
+        """Give up the checkpoints of files so far: files cannot be put back to any point before this."""
         await self._deliver(Draft(event=events.CheckpointsPurged(), by="user"), wakes=False)
         if self._services.files is not None:
             self._services.files.forget()
@@ -467,7 +467,7 @@ class Session(SessionView):
     # --- the end ------------------------------------------------------------------------------------------------------------------------
 
     def attach_transport(self, transport: Attachable) -> None:
-        """Give this session to a transport. It is not started by that."""
+        """Attach this session to a transport. That does not start it."""
         transport.attach(self)
 
     async def close(self, reason: str = "", *, drain_s: float = 0.0) -> None:

@@ -421,7 +421,7 @@ async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", text:
 
 
 async def _run_skill(runner: Runner, started: events.ChildStarted, blobs: dict[str, bytes]) -> events.ChildFinished:
-    """Have a skill run, and return how it ended. Cancelling this stops the skill."""
+    """Run a skill in a child, and return how it ended. Cancelling this stops the skill."""
     assert started.skill is not None
     entry = skill_entry(started.skill.name, started.skill.display, mode="fork", by="user", status="started")
     subscription = runner.subscribe()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class StoredOutputs(Struct, frozen=True):
-    """Whole outputs as blobs of the session's log."""
+    """Stores whole outputs as blobs of the session's log."""
 
     store: EventStore
     inbox: Inbox
@@ -54,7 +54,7 @@ class StoredOutputs(Struct, frozen=True):
         return name
 
     async def fetch(self, output_id: str) -> bytes:
-        """Give an output back. Raise `LookupError` when the session has none of that name."""
+        """Return a stored output. Raise `LookupError` when the session has none of that name."""
         return await self.store.blob(self.state.outputs[output_id])
 
 

@@ -102,7 +102,7 @@ class SessionView:
 
     @property
     def state(self) -> LifecycleState:
-        """Where the session is in its life."""
+        """The state of the session in its lifecycle."""
         return "Closed" if self._runner.closed else self._runner.life.state or "Idle"
 
     @property
@@ -119,7 +119,7 @@ class SessionView:
 
     @property
     def message_count(self) -> int:
-        """How many turns were completed."""
+        """The number of completed turns."""
         return self._services.state.progress.completed
 
     @property
@@ -129,13 +129,13 @@ class SessionView:
 
     @property
     def pending_prompts(self) -> tuple[str, ...]:
-        """What waits for its turn, as it is shown; of a very long text only the head."""
+        """The queued prompts, as they are shown; of a very long text only the head."""
         inputs = self._services.state.results.inputs
         return tuple(inputs.displays.get(one) or text_of(inputs.parts.get(one, ())) for one in self.pending_inputs)
 
     @property
     def pending_prompt(self) -> str | None:
-        """What comes next, as it is shown; None when nothing waits."""
+        """The next queued prompt, as it is shown; None when none waits."""
         return next(iter(self.pending_prompts), None)
 
     @property
@@ -145,12 +145,12 @@ class SessionView:
 
     @property
     def streaming_text(self) -> str:
-        """What the model has said so far in the call that is going on."""
+        """The text of the model so far in the call that is running."""
         return self._runner.streamed
 
     @property
     def context_state(self) -> ContextState:
-        """How full the context is."""
+        """The usage of the context."""
         policy, progress = self._runner.policy, self._services.state.progress
         model = progress.retries.model or progress.model
         used = progress.context.request_tokens(policy.overhead) if progress.context.messages else 0
@@ -169,7 +169,7 @@ class SessionView:
 
     @property
     def model_facts(self) -> Mapping[str, ModelFacts]:
-        """What is known of the models that may answer, by name."""
+        """The facts of the models that may answer, by name."""
         return self._runner.policy.facts
 
     @property
@@ -241,12 +241,12 @@ class SessionView:
 
     @property
     def todos(self) -> tuple[events.Todo, ...]:
-        """What is to be done."""
+        """The list of things to do."""
         return self._services.state.transcript.todos
 
     @property
     def memory_events(self) -> tuple[events.MemoryNoted, ...]:
-        """What became of memories in this session, oldest first; a rewind takes none of it back."""
+        """The events of memories in this session, oldest first; a rewind takes none of it back."""
         return tuple(self._services.state.transcript.memory)
 
     @property
@@ -274,7 +274,7 @@ class SessionView:
 
     @property
     def redactor(self) -> Redactor:
-        """Takes secrets out of what is shown to others: what looks like one, known keys, and variables that are called secrets."""
+        """The redactor of texts that are shown to others: it removes known keys, secrets by their shape, and secret variables."""
         return self._services.mask.shown
 
     @property
@@ -289,7 +289,7 @@ class SessionView:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the person should know about what was found around the session: skipped, held back, wrong, or changed meanwhile."""
+        """Notes for the person about the project context: what was skipped, held back, wrong, or changed meanwhile."""
         return (*self.project.settings_notes, *self.project.notes) if self.project is not None else ()
 
     def list_commands(self) -> tuple[CommandSpec, ...]:

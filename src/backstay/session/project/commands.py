@@ -141,7 +141,7 @@ class SkillTool:
         return ""
 
     async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
-        """Give the text of the skill."""
+        """Return the text of the skill."""
         skill = self._project.found.skill(str(args["skill"]))
         try:
             text, display = await self._project.render_skill(skill, str(args.get("args", "")))

@@ -36,7 +36,7 @@ class NoPlugins(Struct, frozen=True, kw_only=True):
 
 
 class Discovery(Struct, frozen=True, kw_only=True):
-    """What was found around a folder."""
+    """The discovered extensions of a folder, and the instructions made from them."""
 
     sources: Sources
     found: Found = field(default_factory=Found)
@@ -49,7 +49,7 @@ class Discovery(Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the person should know: what was skipped, held back, or wrong."""
+        """Notes for the person: what was skipped, held back, or wrong."""
         held = (f"The plugin {name!r} of this workspace waits for trust." for name in self.plugins.held_back)
         return (*self.plugins.problems, *held, *map(str, self.found.problems), *self.instructions.problems)
 
@@ -59,7 +59,7 @@ class Discovery(Struct, frozen=True, kw_only=True):
 
 
 def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, window: int) -> Discovery:
-    """Look at everything that people keep for an agent. Blocks on files; raises nothing for what is wrong with one of them."""
+    """Discover the extensions for a session. Block on files; report a broken file as a problem, never as an error."""
     layered, trusted = options.resolved.layered, options.trust is not False
     paths, settings = layered.paths, layered.settings
     plugins = _plugins(layered)
@@ -97,7 +97,7 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
 
 
 def discover_again(before: Discovery, *, mode: Mode, model: str) -> Discovery:
-    """Look once more at what may have changed, in the same place."""
+    """Discover again what may have changed in the same folder."""
     found = scan_now(before.sources) if before.found.is_stale() else before.found
     place = _add_lists(
         replace(before.place, mode=mode, model=model), found, before.memory, hands_over=before.hands_over

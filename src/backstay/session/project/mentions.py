@@ -62,7 +62,7 @@ class Resources(Protocol):
 
 
 class Mentions(Struct, frozen=True, kw_only=True):
-    """What a prompt mentions."""
+    """The mentions of a prompt, resolved."""
 
     block: str = ""
     """What goes to the model behind the prompt; empty when there is nothing to add."""
@@ -116,7 +116,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 class _Place(NamedTuple):
-    """Where a word leads."""
+    """The place that a mention leads to."""
 
     real: str
     size: int
@@ -125,7 +125,7 @@ class _Place(NamedTuple):
 
 
 class _MentionReader:
-    """What was found so far."""
+    """Collects what the mentions of one prompt bring, in order and within limits."""
 
     def __init__(self) -> None:
         self._elements: list[str] = []

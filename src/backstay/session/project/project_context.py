@@ -102,12 +102,12 @@ class ProjectContext:
 
     @property
     def instructions(self) -> "Instructions":
-        """What the session is told before anybody speaks."""
+        """The instructions of the session."""
         return self._discovery.instructions
 
     @property
     def memory(self) -> "Memory | None":
-        """What is remembered about the project; None when that is switched off."""
+        """The memory of the project; None when it is switched off."""
         return self._discovery.memory
 
     @property
@@ -135,7 +135,7 @@ class ProjectContext:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the person should know about what was found."""
+        """Notes for the person about what was discovered."""
         failed = (
             f"The MCP server {name!r} does not answer: {status.why}"
             for name, status in self.server_status().items()
@@ -150,7 +150,7 @@ class ProjectContext:
 
     @cached_property
     def inclusions(self) -> "InclusionRunner":
-        """What judges and brings what texts include."""
+        """The runner of inclusions in texts."""
         from backstay.session.project.inclusions import InclusionRunner  # noqa: PLC0415 - few texts include something
 
         return InclusionRunner(self._bound().services)
