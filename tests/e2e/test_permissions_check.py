@@ -355,9 +355,28 @@ def test_the_settings_of_the_place_are_looked_over_when_none_are_named(door: Doo
     (door.work / ".claude/settings.local.json").write_text("{broken")
     broken = door.run("permissions", "lint")
     assert broken.code == 1
-    assert (
-        "settings.local.json: the file cannot be read, and its denials with it: line 1: This is not JSON" in broken.out
-    )
+    words = "settings.local.json: the file cannot be read, and no session starts with it: line 1: This is not JSON"
+    assert words in broken.out
+
+
+def test_a_file_with_which_no_session_starts_is_wrong_and_what_a_broken_one_denied_is_told_as_the_run_tells_it(
+    door: Door,
+) -> None:
+    path, run = door.folder / "config" / "settings.json", ("-p", "/help", "--model", door.script({"text": "Hi."}))
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"permissions": {"defaultMode": "Plan"}}')
+    path.chmod(0o600)
+    linted, ran = door.run("permissions", "lint"), door.run(*run)
+    assert (linted.code, ran.code) == (1, 1)
+    assert "no session starts with it: line 1: permissions.defaultMode: 'Plan' is no mode" in linted.out
+
+    path.write_text('{"permissions": {"deny": ["Read(x)"]}}')
+    assert door.run(*run).code == 0
+    path.write_text('{"permissions": {"deny": ["Read(x)"]}')
+    linted, ran = door.run("permissions", "lint"), door.run(*run)
+    assert (linted.code, ran.code) == (1, 0)
+    holds = "what it denied and asked for when it could last be read still holds"
+    assert (holds in linted.out.casefold(), holds in ran.err) == (True, True)
 
 
 def test_brackets_of_every_kind_lead_to_the_files_of_a_fixture(door: Door) -> None:

@@ -12,8 +12,10 @@ import msgspec
 from backstay.cli.output import escape_line, escape_untrusted, print_json, print_line, warn
 from backstay.cli.shared_options import as_json, with_folder
 from backstay.config.json_document import JsonText
-from backstay.config.locations import config_dir
-from backstay.config.permissions_section import unknown_permissions
+from backstay.config.kept_denials import DenialCopies
+from backstay.config.layer_file import read_layer
+from backstay.config.locations import Family, SettingsFile, config_dir
+from backstay.config.permissions_section import UnknownMode, unknown_permissions
 from backstay.config.trust.trust_store import EVERYWHERE, GrantStore
 from backstay.permissions import Call, Verdict, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
@@ -27,7 +29,7 @@ from backstay.system.folders import data_dir, project_root
 from backstay.system.machine import SYSTEM
 from backstay.testing.permission_cases import answer_of, check_lines, score_lines
 from backstay.vocab.errors import UserError
-from backstay.vocab.rules import Rule
+from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import MODES, FsScope, Mode
 
 _SCOPES: Final = ("sandboxed", "project", "full")
@@ -35,6 +37,8 @@ _FILES: Final = (
     *(".backstay/settings.json", ".backstay/settings.local.json"),
     *(".claude/settings.json", ".claude/settings.local.json"),
 )
+FAMILIES: Final[Mapping[str, Family]] = {".claude": "claude"}
+"""By folder, whose settings files they are when not ours."""
 _DECISIONS: Final[tuple[Literal["deny", "ask", "allow"], ...]] = ("deny", "ask", "allow")
 
 
@@ -298,24 +302,43 @@ class _LintLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _lint(path: Path) -> Iterator[_LintLine]:
-    file = str(path)
+    file, family = str(path), FAMILIES.get(path.parent.name, "backstay")
+    whole = path.absolute()
+    source: RuleSource = "person" if whole.parent == config_dir() else "project"
+    place = SettingsFile(path=whole, source=source, root=str(whole.parent.parent), family=family)
     try:
         text = JsonText.read(path)
         settings = msgspec.json.decode(text.content, type=_Settings)
         content = text.parse()
     except (UserError, ValueError, RecursionError) as exc:
-        why = re.sub(rf"^{re.escape(file)}:(\d+)", r"line \1", str(exc))
-        words = f"the file cannot be read, and its denials with it: {why}"
+        why = _without_path(exc, file)
+        if DenialCopies(data_dir()).recall(place, why) is not None:
+            words = (
+                f"the file cannot be read: {why} What it denied and asked for when it could last be read still holds."
+            )
+        else:
+            words = f"the file cannot be read, and no session starts with it: {why}"
         yield _LintLine(file=file, line=0, about=Complaint(decision="", rule="", kind="unreadable", words=words))
         return
     for where, words in unknown_permissions(content):
         about = Complaint(decision="", rule="", kind="unknown-key", words=words)
         yield _LintLine(file=file, line=text.line(where), about=about)
     rules = settings.permissions
-    for each in _complaints(rules):
+    complaints = _complaints(rules)
+    for each in complaints:
         at = getattr(rules, each.decision).index(each.rule)
         line = text.line(("permissions", each.decision, str(at)))
         yield _LintLine(file=file, line=line, about=each)
+    try:
+        read_layer(place)
+    except UserError as exc:
+        if isinstance(exc, UnknownMode) or not any(each.is_wrong for each in complaints):
+            words = f"no session starts with it: {_without_path(exc, file)}"
+            yield _LintLine(file=file, line=0, about=Complaint(decision="", rule="", kind="unreadable", words=words))
+
+
+def _without_path(exc: Exception, file: str) -> str:
+    return re.sub(rf"^{re.escape(file)}:(\d+)", r"line \1", str(exc))
 
 
 def _complaints(rules: "_Rules") -> list[Complaint]:
