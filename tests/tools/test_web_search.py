@@ -7,11 +7,13 @@ import anyio
 import pytest
 
 from backstay.ports import ToolOutput
+from backstay.providers.scripted import ScriptedModel
+from backstay.session.assemble import open_session
 from backstay.system.guarded_http import Egress
 from backstay.tools.toolset import Toolset
 from backstay.tools.web.fetch import WARNING
 from backstay.tools.web.interfaces import SearchEngine, SearchResult
-from backstay.tools.web.search import find_engine, make_web_search, narrow
+from backstay.tools.web.search import ENGINES, find_engine, make_web_search, narrow
 from backstay.vocab.errors import UserError
 from tests.system.egress_kit import Page, Site, leads_to, page
 from tests.tools.context import RecordingContext
@@ -54,9 +56,7 @@ async def searched(engine: SearchEngine, **args: object) -> ToolOutput:
 def engine_at(site: Site, name: str, path: str = "", key: str = "") -> SearchEngine:
     """The engine of that name, played by `site`."""
     variables = {"SEARXNG_URL": site.url(path), "BRAVE_API_KEY": key, "TAVILY_API_KEY": key}
-    engine = find_engine(name, site.egress().client, variables, url=site.url(path))
-    assert engine is not None
-    return engine
+    return find_engine(name, site.egress().client, variables, url=site.url(path))
 
 
 def told(engine: str, text: str) -> str:
@@ -128,7 +128,6 @@ async def test_an_engine_that_fails_is_a_failure_that_does_not_show_its_key(page
 async def test_an_engine_at_a_private_address_is_refused_unless_it_is_listed() -> None:
     async with Site({"/search": answer({"results": ROWS})}) as site:
         engine = find_engine("searxng", Egress(allow_ports={site.port}).client, {}, url=site.url(""))
-        assert engine is not None
 
         output = await searched(engine)
 
@@ -179,26 +178,24 @@ async def test_rb_w58_a_search_that_is_stopped_is_stopped_and_not_timed_out() ->
 # --- which engine ----------------------------------------------------------------------------------------------------------------
 
 
-def test_without_an_engine_there_is_none() -> None:
-    assert find_engine("", Egress().client, {}) is None
-
-
 @pytest.mark.parametrize(
-    ("name", "environment", "engine"),
+    ("environment", "has_tool"),
     [
-        ("", {"BRAVE_API_KEY": "k"}, "Brave Search"),
-        ("", {"TAVILY_API_KEY": "k"}, "Tavily"),
-        ("", {"SEARXNG_URL": "http://localhost:8888"}, "SearXNG"),
-        ("tavily", {"BRAVE_API_KEY": "k", "TAVILY_API_KEY": "k"}, "Tavily"),
+        ({}, False),
+        ({"BRAVE_API_KEY": "k"}, True),
+        ({"TAVILY_API_KEY": "k"}, True),
+        ({"SEARXNG_URL": "http://localhost:8888"}, True),
     ],
 )
-def test_the_engine_is_the_one_named_or_the_one_there_is_a_key_for(
-    name: str, environment: dict[str, str], engine: str
+async def test_a_session_can_search_the_web_when_the_variable_of_an_engine_is_set(
+    environment: dict[str, str], has_tool: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = find_engine(name, Egress().client, environment)
-
-    assert found is not None
-    assert found.name == engine
+    for api in ENGINES.values():
+        monkeypatch.delenv(api.variable, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    async with open_session(model=ScriptedModel([], name="silent"), store="memory:", bare=True) as session:
+        assert ("WebSearch" in session.tools) is has_tool
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def run_prompt(given: Given) -> int:
         """Return what was read for the warnings, while it is what the files say."""
         return here if folder == here.paths.cwd and not has_changed(here.fingerprint) else layers(folder)
 
-    warnings = (*here.warnings, *read_configured_hooks(here).warnings, *filter(None, (here.notice,)))
+    of_hooks = read_configured_hooks(here).warnings if here.files else ()
+    warnings = (*here.warnings, *of_hooks, *filter(None, (here.notice,)))
     options = _options(given, read)
     prompt = None if given["finish"] else _read_prompt(given, here.settings, lines=lines)
     for words in warnings:

@@ -21,10 +21,10 @@ from backstay.logic.decide.policy import looser
 from backstay.logic.state.session_state import State
 from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore
-from backstay.providers.local.pins import profile_of
 from backstay.runtime.inbox import Inbox
 from backstay.session.apply_settings import apply_settings
 from backstay.session.assemble import open_with
+from backstay.session.limits import profile_of
 from backstay.session.options import Options, ResolvedOptions
 from backstay.session.project.commands import tool_name
 from backstay.session.project.discover_extensions import discover_here

@@ -151,7 +151,9 @@ def _special(context: JudgeContext, file: FileAccess, resolved: ResolvedPath) ->
         and not _is_named_by_rule(context, file, resolved)
     ):
         return Finding(file.what, "ask", "sensitive", f"{resolved.lexical!r} may hold secrets ({place})", "firm")
-    if resolved.real in context.call_site.globs.get(lookup_of_names(file.access, file.command), ()):
+    if file.command is not None and resolved.real in context.call_site.globs.get(
+        lookup_of_names(file.access, file.command), ()
+    ):
         detail = (
             f"{resolved.lexical!r} has another name, which may be outside the workspace: what is written changes both"
         )

@@ -17,8 +17,8 @@ import anyio.to_thread
 from msgspec import Struct
 
 from backstay.system.folders import project_root
-from backstay.system.programs import run_program, without_loading
-from backstay.vocab.env_keys import without_keys
+from backstay.system.programs import run_program
+from backstay.vocab.env_keys import without_keys, without_loading
 from backstay.vocab.errors import UserError
 
 DEADLINE_S: Final = 20.0

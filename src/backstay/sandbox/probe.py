@@ -25,8 +25,9 @@ from backstay.sandbox import bubblewrap, landlock, seccomp
 from backstay.sandbox.plan import SandboxPlan, Scratch, plan_sandbox
 from backstay.system.files import replace_file, stamp_at
 from backstay.system.folders import data_dir
-from backstay.system.programs import load_behind, without_loading
+from backstay.system.programs import load_behind
 from backstay.version import VERSION
+from backstay.vocab.env_keys import without_loading
 from backstay.vocab.specs import FsScope
 
 Backend = Literal["bubblewrap", "landlock", "none"]

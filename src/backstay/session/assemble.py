@@ -31,7 +31,6 @@ from backstay.logic.stored_content import digest, replace_surrogates
 from backstay.permissions import rule_about
 from backstay.permissions.call_site import CallSite
 from backstay.ports import Closable, EventStore, Model, Tool, Trace
-from backstay.providers.local.pins import profile_of
 from backstay.providers.recorded import PREFIX, RecordedModel, parse_recorded
 from backstay.runtime.ask_approval import THIS_SESSION
 from backstay.runtime.bus import Bus, DeltaStream
@@ -40,8 +39,8 @@ from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks, InForce, ResolveModel, Services, StoreGrants, keep_alive
 from backstay.session.apply_settings import apply_settings
-from backstay.session.extensions import ExtensionHost, StartedExtensions
-from backstay.session.limits import make_policy, model_facts, with_model_profile
+from backstay.session.extensions import ExtensionHost
+from backstay.session.limits import make_policy, model_facts, profile_of, with_model_profile
 from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, ResolvedOptions, takes_options
 from backstay.session.performers import PERFORMERS
@@ -122,17 +121,15 @@ class _SessionContext:
             tasks.start_soon(keep_alive, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_run_shielded, runner.drive)  # a cancelled block still closes its session properly
             fork = _fork_function(store, prepared, options)
-            started = StartedExtensions() if host is None else host.started
+            unstarted = () if host is None or prepared.report is not None else host.started.notes
             session = Session(
                 runner,
                 tasks,
-                report=started.complete_report(prepared.report),
+                report=prepared.report if host is None else host.started.complete_report(prepared.report),
                 fork=fork,
                 opened=prepared.announced,
                 variables=prepared.variables,
-                warnings=tuple(
-                    filter(None, (*prepared.warnings, walled, *(() if prepared.report is not None else started.notes)))
-                ),
+                warnings=tuple(filter(None, (*prepared.warnings, walled, *unstarted))),
                 project=built.project,
                 run_skill=functools.partial(fork_skill, built.runner, built.plans),
             )
@@ -336,7 +333,7 @@ async def _build(opening: _Opening, find: ResolveModel, facts: Mapping[str, Mode
         project.instructions.text if project is not None else _instructions(options, prepared)
     )
     schemas = msgspec.json.encode(toolset.specs())
-    caller_hooks, functions = register_hooks(options.hooks)
+    caller_hooks, functions = register_hooks(options.hooks) if options.hooks else ((), {})
     policy = replace_fields(
         make_policy(options, toolset.specs(), instructions, schemas, facts),
         hooks=(*options.resolved.hooks, *caller_hooks),

@@ -13,7 +13,7 @@ from backstay.logic.secrets.redact import redact
 from backstay.logic.state.session_state import State
 from backstay.logic.stored_content import digest
 from backstay.ports import Answer, Asker, Question
-from backstay.providers.local.pins import profile_of
+from backstay.providers.local.pins import LOCAL, ModelProfile
 from backstay.providers.registry import full_name
 from backstay.runtime.ask_approval import BUDGET
 from backstay.runtime.services import ResolveModel
@@ -21,6 +21,11 @@ from backstay.session.options import Options, ResolvedOptions
 from backstay.vocab import events
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import ModelFacts, ToolSpec
+
+
+def profile_of(model: str) -> ModelProfile | None:
+    """Return the profile that goes with the model called `model`; None when the usual options are right."""
+    return LOCAL if model.startswith("local:") else None
 
 
 def with_model_profile(options: ResolvedOptions, model: str) -> ResolvedOptions:

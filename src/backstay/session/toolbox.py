@@ -28,7 +28,7 @@ from backstay.tools.search import make_glob, make_grep
 from backstay.tools.shell.background import BackgroundShells
 from backstay.tools.todo import write_todos
 from backstay.tools.web.fetch import make_web_fetch
-from backstay.tools.web.search import find_engine, make_web_search
+from backstay.tools.web.search import ENGINES, find_engine, make_web_search
 from backstay.vocab import events
 from backstay.vocab.env_keys import BUILT_IN, Keys
 from backstay.vocab.event import Draft
@@ -131,9 +131,9 @@ class Toolbox:
     def _web(self) -> Iterator[Tool]:
         """Yield the tools of the web. Both reach public addresses only."""
         yield LateTool(_WEB_FETCH, lambda: make_web_fetch(_client))
-        engine = find_engine("", _client, os.environ)
+        engine = next((name for name, api in ENGINES.items() if os.environ.get(api.variable)), None)
         if engine is not None:
-            yield make_web_search(engine)
+            yield make_web_search(find_engine(engine, _client, os.environ))
 
     def _withheld(self, path: str) -> Withheld:
         found = withheld(path, self.rules, self.call_site)

@@ -10,14 +10,12 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from msgspec import Struct
 
-_LOADING: Final = ("LD_", "DYLD_", "GLIBC_", "GCONV_")
-"""How variables begin that say what is loaded into programs."""
+from backstay.vocab.env_keys import without_loading
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -78,13 +76,9 @@ def load_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[li
 
     The variables that say what is loaded into programs hold in the sandbox alone: a command may have changed what they name.
     """
-    inside = [f"{name}={value}" for name, value in environment.items() if name.startswith(_LOADING)]
-    return ["/usr/bin/env", *inside, *argv] if inside else list(argv), without_loading(environment)
-
-
-def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `environment` without variables that say what is loaded into programs, for those outside of the sandbox."""
-    return {name: value for name, value in environment.items() if not name.startswith(_LOADING)}
+    kept = without_loading(environment)
+    inside = [f"{name}={value}" for name, value in environment.items() if name not in kept]
+    return ["/usr/bin/env", *inside, *argv] if inside else list(argv), kept
 
 
 class _Output:

@@ -13,9 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.system.installation import hint_package
-from backstay.system.programs import run_program, without_loading
+from backstay.system.programs import run_program
 from backstay.tools.files.target import Refused
-from backstay.vocab.env_keys import without_keys
+from backstay.vocab.env_keys import without_keys, without_loading
 
 OUTPUT: Final = 4 * 1024 * 1024
 """Bytes that are read of an output; past them rg is stopped."""

@@ -1,4 +1,4 @@
-"""The environment variables that hold keys of model providers, search engines and stores. What a tool runs does not get them."""
+"""The environment variables that are kept from programs: keys, and what is loaded into programs that run outside of the sandbox."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ ORDINARY: Final = frozenset(
 """What every program needs. A header may be made of one of them; that makes it no key."""
 _SOURCES: Final = ("env:", "file:")
 """How the value of a variable begins that says where a key is, and is none. `keyring` alone is another."""
+_LOADING: Final = ("LD_", "DYLD_", "GLIBC_", "GCONV_")
+"""How variables begin that say what is loaded into programs."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ BUILT_IN: Final = Keys()
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """Return `environment` without the keys that are built in."""
     return BUILT_IN.without(environment)
+
+
+def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return `environment` without variables that say what is loaded into programs, for those outside of the sandbox."""
+    return {name: value for name, value in environment.items() if not name.startswith(_LOADING)}
 
 
 def _is_source(value: str) -> bool:

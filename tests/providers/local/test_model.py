@@ -13,8 +13,9 @@ from backstay.logic.context_usage import estimate_text
 from backstay.ports import ModelReply, ModelRequest
 from backstay.providers.local.engine import Engines, fitting, free_memory
 from backstay.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself, shorten_tools
-from backstay.providers.local.pins import LOCAL, list_pins, profile_of
+from backstay.providers.local.pins import LOCAL, list_pins
 from backstay.providers.scripted import ScriptedModel
+from backstay.session.limits import profile_of
 from backstay.tools.files.edit import edit_file
 from backstay.tools.files.read import read_file
 from backstay.tools.files.write import write_file

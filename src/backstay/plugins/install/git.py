@@ -12,8 +12,8 @@ import anyio
 from backstay.plugins.install.sources import GitSource
 from backstay.plugins.tree import TreeLimits
 from backstay.sandbox.git import git_environment
-from backstay.system.programs import run_program, without_loading
-from backstay.vocab.env_keys import without_keys
+from backstay.system.programs import run_program
+from backstay.vocab.env_keys import without_keys, without_loading
 from backstay.vocab.errors import UserError
 
 DEADLINE_S: Final = 120.0

@@ -98,8 +98,3 @@ class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LOCAL: Final = ModelProfile(tools=("Bash", "Read", "Write"), system_prompt=PROMPT, max_rounds=6, idle_timeout_s=600.0)
-
-
-def profile_of(model: str) -> ModelProfile | None:
-    """Return the profile that goes with the model called `model`; None when the usual options are right."""
-    return LOCAL if model.startswith("local:") else None

@@ -11,8 +11,9 @@ from typing import Final
 
 import msgspec
 
-from backstay.system.programs import run_program, without_loading
+from backstay.system.programs import run_program
 from backstay.tools.files.target import Refused
+from backstay.vocab.env_keys import without_loading
 
 PAGES: Final = 20
 """Pages that are shown when the call does not say which."""

@@ -158,19 +158,14 @@ ENGINES: Final[Mapping[str, EngineApi]] = {
         snippet="content",
     ),
 }
-"""The engines by the names that settings use. The first with its variable set is taken where none is named."""
+"""The engines by the names that settings use. A session has the first whose variable is set."""
 
 
-def find_engine(
-    name: str, clients: ClientFactory, environment: Mapping[str, str], *, url: str = ""
-) -> SearchEngine | None:
-    """Return the engine called `name`; for an empty name the first whose variable is set in the environment, or None.
+def find_engine(name: str, clients: ClientFactory, environment: Mapping[str, str], *, url: str = "") -> SearchEngine:
+    """Return the engine called `name`; `url` is its address, where it is not the usual one.
 
-    `url` is the address of the engine, where it is not the usual one. Raise `UserError` for an engine that cannot be used.
+    Raise `UserError` for an engine that cannot be used.
     """
-    name = name or next((known for known, api in ENGINES.items() if environment.get(api.variable)), "")
-    if not name:
-        return None
     api = ENGINES.get(name)
     if api is None:
         raise UserError(f"There is no search engine {name!r}. Use one of {', '.join(map(repr, ENGINES))}.")
