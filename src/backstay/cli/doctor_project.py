@@ -193,10 +193,10 @@ def check_plugins(here: CheckedFolder) -> Iterator[Finding]:
 
 def check_kept(here: CheckedFolder) -> Iterator[Finding]:
     """Report the memory of the project, and whether files are checkpointed."""
-    memory = here.discovery.memory
-    if memory is None:
+    if here.discovery.open_memory is None:
         yield Finding("memory is switched off by the settings", "note")
     else:
+        memory = here.discovery.open_memory()
         entries, waiting = len(memory.entries()), len(memory.pending().waiting)
         todo = "Look at what waits for you: backstay memory pending" if waiting else ""
         detail = {"entries": entries, "pending": waiting}

@@ -86,7 +86,7 @@ async def plugins(call: SessionCall) -> CommandResult:
 )
 async def memory(call: SessionCall) -> CommandResult:
     """Show or change what is remembered about this project. What a model adds waits for a person."""
-    if call.project.memory is None:
+    if not call.project.remembers:
         return CommandResult(
             message="This session has no memory: it has no project, or memory is switched off.", success=False
         )

@@ -1,8 +1,10 @@
 """Build the instructions of a session."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Final, Literal
 
 from msgspec import Struct, field
@@ -178,7 +180,13 @@ def _memory(inputs: InstructionInputs) -> Fitted:
 
 def _tasks(reading: FileReading, branch: str) -> Fitted:
     inputs = reading.inputs
-    tasks = sort_tasks(find_tasks(reading), branch) if inputs.task_context and inputs.task_folder else ()
+    if not inputs.task_context or not inputs.task_folder:
+        return Fitted()
+    folder = Path(os.path.normpath(inputs.paths.root / inputs.task_folder))
+    if not reading.is_inside(os.path.realpath(folder), (inputs.paths.root,)):
+        reading.add_problem(f"{inputs.task_folder!r} leads outside of the project; no tasks are read from there.")
+        return Fitted()
+    tasks = sort_tasks(find_tasks(reading, folder), branch) if reading.stat(folder) is not None else ()
     if not tasks:
         return Fitted()
     text, cut = frame_tasks(tasks, branch, KIND["tasks"].limit - len(STRANGERS) - 1)

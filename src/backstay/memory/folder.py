@@ -27,6 +27,8 @@ MOST_TOPICS: Final = 500
 PATIENCE: Final = 15.0
 """Seconds to wait for another process that changes the memory."""
 _PARTS: Final = (".backstay", "memory")
+INDEX_PATH: Final = os.path.join(*_PARTS, INDEX)
+"""Where the index lies below the project's root."""
 _NOT_THERE: Final = (errno.ENOENT, errno.ENAMETOOLONG)
 
 

@@ -199,7 +199,7 @@ def project_tools(project: ProjectContext) -> "tuple[Tool, ...]":
     """Return the tools of a project context: one for all skills, and one for each built-in command that models may use."""
     skills = (SkillTool(project),) if project.found.for_model else ()
     commands = (CommandTool(each, project) for each in BUILT_IN.commands() if each.spec.model_invocable)
-    return (*skills, *(each for each in commands if project.memory is not None or each.spec.name != PREFIX + "memory"))
+    return (*skills, *(each for each in commands if project.remembers or each.spec.name != PREFIX + "memory"))
 
 
 def tool_name(command: str) -> str:

@@ -1,7 +1,9 @@
 """Discover what the folder of a session offers: plugins, skills, agents, commands and memory; and build the instructions from it."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
@@ -10,6 +12,7 @@ from msgspec.structs import replace
 from backstay.config.layers import Layered
 from backstay.instructions.build import Instructions, gather
 from backstay.instructions.inputs import InstructionInputs, Listed, denials_of, find_inputs
+from backstay.memory.folder import INDEX_PATH
 from backstay.memory.memory import Memory
 from backstay.providers.catalog import facts_of
 from backstay.session.apply_settings import merge_layers
@@ -27,6 +30,9 @@ _ABOUT_PLUGINS: Final = (b"Plugins", b"Marketplaces", b"\\u")
 """One of these stands in every file that says something about plugins: the last where a key is written in another way."""
 
 
+OpenMemory = Callable[[], Memory]
+
+
 class NoPlugins(Struct, frozen=True, kw_only=True):
     """Stands in for `Loaded` when no settings mention plugins, so that the plugin code is not imported."""
 
@@ -41,7 +47,8 @@ class Discovery(Struct, frozen=True, kw_only=True):
     sources: Sources
     found: Found = field(default_factory=Found)
     plugins: "Loaded | NoPlugins" = field(default_factory=NoPlugins)
-    memory: Memory | None = None
+    open_memory: OpenMemory | None = None
+    """Opens the memory of the project; None when that is switched off."""
     place: InstructionInputs
     instructions: Instructions
     hands_over: bool = False
@@ -66,8 +73,8 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
     brought = tuple(map(_folders, plugins.plugins))
     sources = sources_of(paths, trusted=trusted, inventory=options.resolved.inventory, plugins=brought)
     found = scan_now(sources)
-    remembers = settings.memory.enabled
-    memory = Memory(paths.root, clock=options.clock, session=session, trusted=trusted) if remembers else None
+    memory = partial(Memory, paths.root, clock=options.clock, session=session, trusted=trusted)
+    open_memory = memory if settings.memory.enabled else None
     place = find_inputs(
         paths,
         trusted=trusted,
@@ -84,13 +91,13 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
         date=datetime.fromtimestamp(options.clock.now() / 1_000_000, UTC).strftime("%Y-%m-%d"),
     )
     hands_over = any(each.spec.child for each in options.tools or ())
-    place = _add_lists(place, found, memory, hands_over=hands_over)
+    place = _add_lists(place, found, open_memory, hands_over=hands_over)
     return Discovery(
         hands_over=hands_over,
         sources=sources,
         found=found,
         plugins=plugins,
-        memory=memory,
+        open_memory=open_memory,
         place=place,
         instructions=gather(place),
     )
@@ -99,15 +106,17 @@ def discover(options: ResolvedOptions, *, session: str, mode: Mode, model: str, 
 def discover_again(before: Discovery, *, mode: Mode, model: str) -> Discovery:
     """Discover again what may have changed in the same folder."""
     found = scan_now(before.sources) if before.found.is_stale() else before.found
-    place = _add_lists(
-        replace(before.place, mode=mode, model=model), found, before.memory, hands_over=before.hands_over
-    )
+    place = replace(before.place, mode=mode, model=model)
+    place = _add_lists(place, found, before.open_memory, hands_over=before.hands_over)
     return replace(before, found=found, place=place, instructions=gather(place))
 
 
-def _add_lists(place: InstructionInputs, found: Found, memory: Memory | None, *, hands_over: bool) -> InstructionInputs:
+def _add_lists(
+    place: InstructionInputs, found: Found, open_memory: OpenMemory | None, *, hands_over: bool
+) -> InstructionInputs:
     """Return the inputs of the instructions with the lists of skills and agents that were found, and with the memory."""
-    remembered = memory.at_start() if memory is not None else None
+    is_kept = open_memory is not None and os.path.lexists(place.paths.root / INDEX_PATH)
+    remembered = open_memory().at_start() if open_memory is not None and is_kept else None
     return replace(
         place,
         memory=remembered.text if remembered is not None else "",

@@ -106,9 +106,9 @@ class ProjectContext:
         return self._discovery.instructions
 
     @property
-    def memory(self) -> "Memory | None":
-        """The memory of the project; None when it is switched off."""
-        return self._discovery.memory
+    def remembers(self) -> bool:
+        """Whether something may be remembered about the project: the settings can switch that off."""
+        return self._discovery.open_memory is not None
 
     @property
     def plugins(self) -> "tuple[Plugin, ...]":
@@ -232,8 +232,8 @@ class ProjectContext:
         self, answer: "Callable[Concatenate[Memory, P], MemoryAnswer]", *args: P.args, **kwargs: P.kwargs
     ) -> "MemoryAnswer":
         """Ask the memory something, beside the loop."""
-        assert self.memory is not None
-        asked = await anyio.to_thread.run_sync(partial(answer, self.memory, *args, **kwargs))
+        assert self._discovery.open_memory is not None
+        asked = await anyio.to_thread.run_sync(partial(answer, self._discovery.open_memory(), *args, **kwargs))
         if any(event.act in ("saved", "approved") for event in asked.noted):
             await self.refresh("changed")
         return asked
@@ -366,16 +366,15 @@ async def _connect_servers(
     options: ResolvedOptions, discovery: "Discovery", call_site: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """Return the MCP servers, connected as far as they answer."""
+    layered = options.resolved.layered
+    brought = [each for each in discovery.plugins.plugins if each.mcp_servers_raw]
+    in_project = any(name.startswith("servers:") for name in layered.trust.survey.seen)
+    if not (options.mcp_config or brought or in_project or any("mcpServers" in file.content for file in layered.files)):
+        return None, ()
     from backstay.mcp.config.files import PluginServers, ServerInputs, read_servers  # noqa: PLC0415 - few have servers
 
-    plugins = [
-        PluginServers(plugin=each.name, folder=each.folder, servers=each.mcp_servers_raw)
-        for each in discovery.plugins.plugins
-        if each.mcp_servers_raw
-    ]
-    place = ServerInputs(
-        layered=options.resolved.layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.resolved.keys
-    )
+    plugins = [PluginServers(plugin=each.name, folder=each.folder, servers=each.mcp_servers_raw) for each in brought]
+    place = ServerInputs(layered=layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.resolved.keys)
     found = await anyio.to_thread.run_sync(read_servers, place)
     held = (f"The MCP server {each.name!r} of {each.place} is not used: {each.why}" for each in found.held_back)
     notes = (*found.problems, *found.warnings, *held)
@@ -383,7 +382,7 @@ async def _connect_servers(
         return None, notes
     from backstay.mcp.config.start import JudgedPrograms, ServerPrograms, may_start, session_servers  # noqa: PLC0415 - likewise
 
-    own = own_runs(options.resolved.layered.trust, call_site.cwd)
+    own = own_runs(layered.trust, call_site.cwd)
     specs, waiting = await anyio.to_thread.run_sync(may_start, found.specs, options.resolved.held_hooks, own)
     notes += tuple(waiting)
     if not specs:
