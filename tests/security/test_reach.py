@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.unasked import trusting_programs
-from backstay.sandbox.program_folders import program_folders, workspace_programs
+from backstay.sandbox.environment import program_folders, workspace_programs
 from backstay.sandbox.resolve_paths import MATCHES, follow_links, match
 from backstay.session.workspace import find_module_loaders
 from backstay.vocab.rules import Rule

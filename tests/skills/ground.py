@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from backstay.config.locations import ProjectPaths
-from backstay.skills.locations import PluginFolders, Sources
-from backstay.skills.scan import Found, scan_now
+from backstay.skills.scan import Found, PluginFolders, Sources, scan_now
 
 
 class Ground:

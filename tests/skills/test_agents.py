@@ -6,8 +6,8 @@ import pytest
 
 from backstay.providers.catalog import list_known_models
 from backstay.skills.agents import BUILT_IN, AgentDefinition, read_agent, resolve_model
-from backstay.skills.locations import PluginFolders
 from backstay.skills.problems import Unusable
+from backstay.skills.scan import PluginFolders
 from backstay.skills.skill import FileOrigin
 from backstay.vocab.errors import UserError
 from tests.skills.ground import Ground, page, write

@@ -8,9 +8,8 @@ import pytest
 
 from backstay.config.locations import ProjectPaths
 from backstay.config.trust.inventory import survey
-from backstay.skills.locations import PluginFolders, sources_of
 from backstay.skills.render import SkillContext, read_body, render
-from backstay.skills.scan import MOST_ENTRIES, scan
+from backstay.skills.scan import MOST_ENTRIES, PluginFolders, scan, sources_of
 from backstay.vocab.errors import UserError
 from tests.skills.ground import Ground, page, skill, write
 

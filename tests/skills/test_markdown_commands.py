@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.skills.locations import PluginFolders
-from backstay.skills.scan import DEEPEST_COMMANDS
+from backstay.skills.scan import DEEPEST_COMMANDS, PluginFolders
 from tests.skills.ground import Ground, page, skill, write
 
 

@@ -29,8 +29,8 @@ from backstay.config.locations import config_dir
 from backstay.config.model_finder import choose
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.registry import PROVIDERS
+from backstay.sandbox.environment import find_program_outside
 from backstay.sandbox.probe import probe
-from backstay.sandbox.program_folders import find_program_outside
 from backstay.system.folders import data_dir, project_root
 from backstay.system.installation import hint_package
 from backstay.tools.ripgrep import NoRipgrep, find_ripgrep

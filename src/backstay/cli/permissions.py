@@ -22,7 +22,7 @@ from backstay.permissions.call_site import CallSite
 from backstay.permissions.lint import Complaint, command_kinds, lint_rules
 from backstay.permissions.tool_kinds import guess_tool
 from backstay.sandbox import resolve_paths
-from backstay.sandbox.program_folders import program_folders
+from backstay.sandbox.environment import program_folders
 from backstay.session.apply_settings import read_settings_files
 from backstay.session.options import Options, ResolvedOptions
 from backstay.system.folders import data_dir, project_root

@@ -13,10 +13,9 @@ from backstay.config.layers import read_layers
 from backstay.config.locations import ProjectPaths
 from backstay.logic.text import show_invisible
 from backstay.session.project.discover_extensions import discover_here
-from backstay.skills.locations import sources_of
 from backstay.skills.problems import SkillProblem
 from backstay.skills.render import read_body
-from backstay.skills.scan import Found, scan_now
+from backstay.skills.scan import Found, scan_now, sources_of
 from backstay.skills.skill import Skill, validate_skill
 from backstay.vocab.errors import UserError
 

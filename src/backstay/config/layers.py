@@ -237,7 +237,7 @@ def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, paths: ProjectPat
         notes += file.slips
         if trust.trusted or not file.place.of_project or file.broken:  # nothing else of an untrusted file is used
             notes += (*file.warnings, *warn_if_exposed(file))
-    settings = fold_settings(found)
+    settings = fold_settings(found) if files else Settings()
     mode_file = found.mode_file
     mode = None if mode_file is None else mode_file.permissions.mode
     forbidden = forbids_bypass(files)

@@ -21,8 +21,15 @@ from backstay.permissions.sensitive_paths import find_protected
 from backstay.permissions.unasked import free_programs, trusting_programs
 from backstay.ports import Sandbox, Tool
 from backstay.runtime.services import ResolvePaths, Tools, run_in_thread, run_offloaded
-from backstay.sandbox.environment import find_led_places, harden_environment, is_git_led, leads_inside
-from backstay.sandbox.program_folders import links_of, program_folders, workspace_programs
+from backstay.sandbox.environment import (
+    find_led_places,
+    harden_environment,
+    is_git_led,
+    leads_inside,
+    links_of,
+    program_folders,
+    workspace_programs,
+)
 from backstay.sandbox.resolve_paths import follow_links, match
 from backstay.session.options import ResolvedOptions
 from backstay.system.files import read_regular

@@ -17,8 +17,7 @@ from backstay.memory.memory import Memory
 from backstay.providers.catalog import facts_of
 from backstay.session.apply_settings import merge_layers
 from backstay.session.options import Options, ResolvedOptions
-from backstay.skills.locations import PluginFolders, Sources, plugin_folders, sources_of
-from backstay.skills.scan import Found, scan_now
+from backstay.skills.scan import Found, PluginFolders, Sources, plugin_folders, scan_now, sources_of
 from backstay.system.folders import data_dir
 from backstay.vocab.specs import Mode, ModelFacts
 

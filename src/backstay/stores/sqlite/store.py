@@ -9,9 +9,10 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio.to_thread
+import msgspec
 
 from backstay.logic.secrets.rewrite import Change
 from backstay.ports import (
@@ -26,7 +27,8 @@ from backstay.ports import (
     SessionQuery,
 )
 from backstay.stores import owners
-from backstay.stores.sqlite import leases, log, maintenance
+from backstay.stores.owners import describe_holder
+from backstay.stores.sqlite import log, maintenance
 from backstay.stores.sqlite import search as sqlite_search
 from backstay.stores.sqlite.connection import (
     Connect,
@@ -39,15 +41,18 @@ from backstay.stores.sqlite.connection import (
     patiently,
 )
 from backstay.stores.sqlite.files import BlobFiles
-from backstay.stores.sqlite.leases import IsDead
 from backstay.stores.sqlite.open import DatabaseFile, prepare
+from backstay.stores.sqlite.schema import value
 from backstay.stores.sqlite.writer import InlineWriter, ThreadWriter, WriteJob, Writer, WriterConnection
-from backstay.vocab.errors import BackstayError, LogDamaged
+from backstay.vocab.errors import BackstayError, LogDamaged, SessionBusy
 from backstay.vocab.event import Recorded
 from backstay.vocab.ids import check_session_id
 from backstay.vocab.specs import Lease, Owner, SessionMeta
 
 T = TypeVar("T")
+IsDead = Callable[[Owner], bool]
+"""Whether an owner certainly lives no more."""
+_owner_decoder: Final = msgspec.json.Decoder(Owner)
 
 
 class SqliteStore:
@@ -146,22 +151,22 @@ class SqliteStore:
         session, ttl = check_session_id(session), owners.check_terms(owner, ttl_s)
 
         def take(db: Db) -> Lease:
-            return leases.take(db, session, owner, ttl, self._clock.now(), self._is_dead)
+            return _take_lease(db, session, owner, ttl, self._clock.now(), self._is_dead)
 
-        return await self._write(take, has_landed=leases.is_newest)
+        return await self._write(take, has_landed=_is_newest)
 
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
         """Renew the leases of `owner`."""
         ttl = owners.check_terms(owner, ttl_s)
-        await self._write(lambda db: leases.beat(db, owner, ttl, self._clock.now()))
+        await self._write(lambda db: _beat(db, owner, ttl, self._clock.now()))
 
     async def release(self, lease: Lease) -> None:
         """Give the lease back; nothing happens when it is lost already."""
-        await self._write(lambda db: leases.release(db, lease))
+        await self._write(lambda db: _release(db, lease))
 
     async def holder(self, session: str) -> Lease | None:
         """Return who may write the session now, if a living owner does."""
-        return await self._read(leases.holder, check_session_id(session), self._clock.now(), self._is_dead)
+        return await self._read(_find_holder, check_session_id(session), self._clock.now(), self._is_dead)
 
     async def meta(self, session: str) -> SessionMeta:
         """Return the metadata of one session; `NoSession` when there is none."""
@@ -280,3 +285,65 @@ if TYPE_CHECKING:
 
     def _plays(store: SqliteStore) -> tuple[EventStore, Rewritable]:
         return store, store
+
+
+# --- leases: a row for each owner, and a token for each session that only rises -------------------------------------------------------
+
+
+def _take_lease(db: Db, session: str, owner: Owner, ttl: int, now: int, is_dead: IsDead) -> Lease:
+    """Give `owner` the session under a new token, unless a living owner holds it."""
+    rows = db.execute("SELECT token, owner FROM sessions WHERE id = ?", (session,))
+    if not rows:
+        # the tokens of a deleted session are not above the floor: its last holder cannot write into a new one
+        db.execute("INSERT INTO sessions (id, token) VALUES (?, ?)", (session, value(db, "floor")))
+        rows = db.execute("SELECT token, owner FROM sessions WHERE id = ?", (session,))
+    living = _find_holder(db, session, now, is_dead)
+    if living is not None:
+        raise SessionBusy(describe_holder(living))
+    token, previous = rows[0]
+    db.execute("UPDATE sessions SET token = ?, owner = ?, since = ? WHERE id = ?", (token + 1, owner.id, now, session))
+    if previous is not None and previous != owner.id:
+        _forget_idle(db, previous)
+    _beat(db, owner, ttl, now)
+    return Lease(session=session, token=token + 1, owner=owner, since=now)
+
+
+def _is_newest(db: Db, lease: Lease) -> bool:
+    """Return whether `lease` is the newest one of its session."""
+    wanted = (lease.session, lease.token, lease.owner.id)
+    return bool(db.execute("SELECT 1 FROM sessions WHERE id = ? AND token = ? AND owner = ?", wanted))
+
+
+def _find_holder(db: Db, session: str, now: int, is_dead: IsDead) -> Lease | None:
+    """Return who may write the session, if a living owner does."""
+    rows = db.execute(
+        "SELECT token, since, o.owner, heartbeat, ttl FROM sessions s JOIN owners o ON o.id = s.owner WHERE s.id = ?",
+        (session,),
+    )
+    if not rows:
+        return None
+    token, since, content, heartbeat, ttl = rows[0]
+    owner = _owner_decoder.decode(content)
+    if heartbeat + ttl <= now or is_dead(owner):
+        return None
+    return Lease(session=session, token=token, owner=owner, since=since)
+
+
+def _beat(db: Db, owner: Owner, ttl: int, now: int) -> None:
+    """Say that `owner` lives."""
+    db.execute(
+        "INSERT OR REPLACE INTO owners VALUES (?, ?, ?, ?)",
+        (owner.id, msgspec.json.encode(owner), now, ttl),
+    )
+
+
+def _release(db: Db, lease: Lease) -> None:
+    """Give the session back, if the lease is still the newest."""
+    db.execute("UPDATE sessions SET owner = NULL WHERE id = ? AND token = ?", (lease.session, lease.token))
+    _forget_idle(db, lease.owner.id)
+
+
+def _forget_idle(db: Db, owner: str) -> None:
+    db.execute(
+        "DELETE FROM owners WHERE id = ? AND NOT EXISTS (SELECT 1 FROM sessions WHERE owner = owners.id)", (owner,)
+    )
