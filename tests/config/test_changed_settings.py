@@ -133,7 +133,7 @@ def test_what_the_machines_file_settles_stays_settled(world: World) -> None:
 def test_an_open_session_gives_what_held_and_gets_what_holds(world: World) -> None:
     world.write(world.config, DENIES)
     read = partial(world.read, trust=True)
-    given = Options(cwd=world.project, layers=lambda cwd: read(), bare=True)
+    given = Options(cwd=world.project, layers=lambda cwd, vouched: read(), bare=True)
     meta = SessionMeta(id="s", cwd=str(world.project), mode="default")
     first = read_settings_files(given, meta)
     world.config.unlink()

@@ -23,6 +23,7 @@ from backstay.config.layers import Layered, read_layers
 from backstay.config.model_finder import no_model
 from backstay.config.person import require_person
 from backstay.config.settings import Settings
+from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.headless import run as headless
 from backstay.headless.headless_run import DRAIN_S, Job
 from backstay.headless.input import is_command
@@ -61,9 +62,11 @@ def run_prompt(given: Given) -> int:
     )
     here = layers(Path(given["cwd"] or "."))
 
-    def read(folder: Path) -> Layered:
-        """Return what was read for the warnings, while it is what the files say."""
-        return here if folder == here.paths.cwd and not has_changed(here.fingerprint) else layers(folder)
+    def read(folder: Path, vouched: WorkspaceInventory | None) -> Layered:
+        """Return what was read for the warnings, if nobody was waited for since and it is what the files say."""
+        at_once = vouched is None and prompt is not None and prompt is given["prompt"]
+        fresh = at_once and folder == here.paths.cwd and not has_changed(here.fingerprint)
+        return here if fresh else layers(folder, vouched=vouched)
 
     of_hooks = read_configured_hooks(here).warnings if here.files else ()
     warnings = (*here.warnings, *of_hooks, *filter(None, (here.notice,)))
@@ -126,7 +129,7 @@ def _check_folder(cwd: Path) -> None:
         raise click.ClickException(f"The name of the folder '{shown}' is not UTF-8. Rename it, or work elsewhere.")
 
 
-def _options(given: Given, layers: Callable[[Path], Layered]) -> Options:
+def _options(given: Given, layers: Callable[[Path, WorkspaceInventory | None], Layered]) -> Options:
     try:
         rules = tuple(_rules(given))
         session_id = None if given["session_id"] is None else check_session_id(given["session_id"])

@@ -330,6 +330,7 @@ class HeadlessRun:
         await self._output.put(self._format.command(ended))
         if not ended.success:
             self._warn(show_invisible(ended.message))
+        self._warn_of_notes()
         if ran.ends_input:
             self._input.cancel()
 

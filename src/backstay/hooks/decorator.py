@@ -76,7 +76,7 @@ def register_hooks(hooks: Sequence[Hook]) -> tuple[tuple[HookSpec, ...], Mapping
 
 def read_configured_hooks(layered: "Layered") -> HookReading:
     """Return the hooks of all settings files that count, none replacing another; each warning names its file."""
-    if not layered.files:
+    if not layered.files and not layered.hooks:  # hooks of a file that went away while the session was open stay
         return HookReading(())
     specs: list[HookSpec] = []
     warnings: list[str] = []

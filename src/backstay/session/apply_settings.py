@@ -1,7 +1,6 @@
 """Apply settings to options: settings files fill in the options that the caller left out."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from backstay.config.layers import Layered, collect_keys, read_layers
 from backstay.config.model_finder import Finder, choose
 from backstay.config.reload import keep_denials
 from backstay.config.settings import IDLE_TIMEOUT_S, ChatSettings, Settings, load_settings
+from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.config.trust.trust_store import GrantStore
 from backstay.hooks.decorator import read_configured_hooks
 from backstay.logic.decide.policy import looser
@@ -87,7 +87,7 @@ def merge_layers(options: Options, layers: Layered, recorded: Mode | None = None
         mode=layers.mode or "default",
         strictest_mode=managed,
         bypass_forbidden=layers.bypass_forbidden,
-        hooks=read_configured_hooks(layers).specs if layers.files else (),
+        hooks=read_configured_hooks(layers).specs if layers.files or layers.hooks else (),
         inventory=layers.trust.vouched,
         is_trust_given=layers.trust.given,
         held_hooks=layers.trust.held_hooks,
@@ -120,10 +120,12 @@ def read_settings_files(options: Options, meta: SessionMeta | None, before: Laye
     alone = options.bare or options.only_tools or isinstance(options.settings, Settings)
     given = None if isinstance(options.settings, Settings) else options.settings
     vouched = None if before is None else before.trust.vouched
-    read = options.layers or partial(
-        read_layers, given=None if alone else given, trust=options.trust, bare=alone, vouched=vouched
-    )
-    layers = read(cwd) if before is None else keep_denials(before, read(cwd))
+
+    def read_files(folder: Path, seen: WorkspaceInventory | None) -> Layered:
+        return read_layers(folder, given=None if alone else given, trust=options.trust, bare=alone, vouched=seen)
+
+    read = options.layers or read_files
+    layers = read(cwd, vouched) if before is None else keep_denials(before, read(cwd, vouched))
     found = merge_layers(options, layers, meta.mode if meta else None)
     if not options.bare:
         found = replace(found, rules=(*found.rules, *GrantStore(data_dir()).rules(str(project))))

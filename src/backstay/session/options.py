@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from backstay.config.trust.inventory import WorkspaceInventory
     from backstay.hooks.decorator import Hook
 
+    ReadLayers = Callable[[Path, WorkspaceInventory | None], Layered]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -38,8 +40,9 @@ class Options(Struct, frozen=True, kw_only=True):
     """`provider:model`, a model, or the name of a profile of the settings."""
     settings: "Settings | str | Path | None" = None
     """What fills the fields that say nothing: settings, and then no file is read, or a file over those that are found."""
-    layers: "Callable[[Path], Layered] | None" = None
-    """Reads the settings files of a folder, in layers, instead of the usual way; then `settings` is not used."""
+    layers: "ReadLayers | None" = None
+    """Reads the settings files of a folder, in layers, instead of the usual way; then `settings` is not used. The inventory is what the
+    workspace brought along when the session was opened with trust: that word is not about what has come since."""
     find: Callable[[str], Model] | None = None
     """Makes a model of its name in the log; the profiles of the settings and the built-in providers unless it is given."""
     cwd: str | Path = "."
