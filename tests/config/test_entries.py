@@ -259,7 +259,7 @@ def test_what_no_session_uses_is_not_explained_as_counting(world: World) -> None
         "enabledPlugins.p@m": "not read from another program's file",
         "extraKnownMarketplaces.m": "not read from another program's file",
         "permissions.allow": "it is no rule, and allows nothing",
-        "language": "Expected `str`, got `int`.",
+        "language": "It must be a text in quotes, not a whole number.",
     }
 
 

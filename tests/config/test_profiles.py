@@ -70,7 +70,7 @@ def test_a_profile_can_be_written_in_either_spelling(tmp_path: Path) -> None:
         ('{"provider": {\n"model": "m"}}', ":1: provider: Object missing required field `type`"),
         ('{"provider": {"type": "google",\n"name": "google"}}', ":2: provider.name: It stands twice"),
         ('{"provider": {"name": "skynet"}}', "provider.name: There is no provider 'skynet'"),
-        ('{"provider": "google"}', "provider: Expected `object`, got `str`"),
+        ('{"provider": "google"}', "provider: It must be an object in braces, not a text in quotes."),
         ('{"auto_compact": 0.5,\n"autoCompactThreshold": 0.6}', ":2: autoCompactThreshold: It stands twice"),
         ('{"autoCompactThreshold": 2}', "autoCompactThreshold"),
         ('{"currentProvider": ""}', "currentProvider"),

@@ -166,7 +166,7 @@ def test_a_wrong_value_in_another_programs_file_is_left_out_with_a_warning(world
     found = world.read()
 
     assert (found.settings.language, found.settings.model) == ("", "a:b")
-    assert sorted(words.partition(" Expected")[0] for words in found.warnings) == [
+    assert sorted(words.partition(" It must")[0] for words in found.warnings) == [
         f"{path}:2: language:",
         f"{path}:4: enabledMcpjsonServers:",
     ]

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from pathlib import Path
 
 from tests.e2e.door import WAIT, Door, finish, read_until
 from tests.stores.sqlite_kit import damage
@@ -65,3 +66,18 @@ def test_a_turn_that_is_paused_goes_on_as_its_result_says(door: Door) -> None:
 
     assert (paused.code, command.endswith(f"--store {store}")) == (3, True)
     assert door.run(*shlex.split(command)).out == "dear\n"
+
+
+def test_an_empty_text_too_many_is_named(door: Door) -> None:
+    ran = door.run("sessions", "list", "")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "backstay: Got unexpected extra argument: an empty text")
+
+
+def test_a_recorded_model_that_is_gone_can_be_replaced_as_the_message_says(door: Door) -> None:
+    script = door.script({"text": "one"}, {"text": "two"})
+    assert door.run("-p", "hi", "--model", script, "--session-id", "s1").code == 0
+    path = Path(script.removeprefix("scripted:"))
+    there = path.rename(path.with_name("there.json"))
+    gone = door.run("-r", "s1", "-p", "more")
+    assert (gone.code, gone.err.splitlines()[-1].endswith("To go on with another model: --model.")) == (1, True)
+    assert door.run("-r", "s1", "-p", "more", "--model", f"scripted:{there}").code == 0

@@ -54,7 +54,7 @@ def _run(arguments: Sequence[str]) -> int:
         code = root.main(args=repeat_list_flags(arguments), prog_name="backstay", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as exc:
-        output.warn(exc.format_message())
+        output.warn(exc.format_message().replace("argument ()", "argument: an empty text"))
         if isinstance(exc, click.UsageError):
             command = exc.ctx.command_path if exc.ctx else "backstay"
             print(f"Try: {command} --help", file=sys.stderr)

@@ -283,7 +283,7 @@ def _mismatch(value: object, kind: object) -> tuple[str, tuple[str, ...]]:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as exc:
-        return explain_mismatch(exc)
+        return explain_mismatch(exc, kind)
     return "", ()
 
 

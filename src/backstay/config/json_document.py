@@ -246,17 +246,17 @@ class JsonReader:
         try:
             return msgspec.json.decode(raw, type=kind)
         except msgspec.ValidationError as exc:
-            raise self._error(exc, where) from None
+            raise self._error(exc, where, kind) from None
 
     def check(self, value: object, kind: type[T], where: tuple[str, ...]) -> T:
         """Return a decoded `value` as a `kind`. Raise `UserError` with the place when it is something else."""
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as exc:
-            raise self._error(exc, where) from None
+            raise self._error(exc, where, kind) from None
 
-    def _error(self, problem: msgspec.ValidationError, where: tuple[str, ...]) -> UserError:
-        words, keys = explain_mismatch(problem)
+    def _error(self, problem: msgspec.ValidationError, where: tuple[str, ...], kind: object) -> UserError:
+        words, keys = explain_mismatch(problem, kind)
         return self.text.wrong((*where, *keys), words)
 
     def warn(self, where: tuple[str, ...], words: str, *, at: int | None = None) -> None:
@@ -274,10 +274,63 @@ class JsonReader:
         return len(self.warnings) >= MOST_TOLD
 
 
-def explain_mismatch(problem: msgspec.ValidationError) -> tuple[str, tuple[str, ...]]:
-    """Return what a value should have been, and the keys inside it that lead to what is wrong."""
+def explain_mismatch(problem: msgspec.ValidationError, kind: object) -> tuple[str, tuple[str, ...]]:
+    """Return what a value should have been to be a `kind`, and the keys inside it that lead to what is wrong."""
     words, _, inner = str(problem).partition(" - at `$")
-    return f"{words}.", tuple(key for key in re.split(r"[.\[\]]", inner.strip("`")) if key)
+    keys = tuple(key for key in re.split(r"[.\[\]]", inner.strip("`")) if key.strip("."))
+    if found := _EXPECTED.fullmatch(words):
+        wanted = " or ".join(_IN_WORDS.get(each, each) for each in found["wanted"].split(" | "))
+        given = "a fraction" if found["got"] == "float" else _IN_WORDS.get(found["got"], found["got"])
+        got = f", not {given}" if given else ""
+        return f"It must be {wanted}{found['limit']}{got}.", keys
+    if words.startswith("Invalid enum value"):
+        value = words.removeprefix("Invalid enum value ")
+        choices = ", ".join(map(str, _find_choices(kind, keys)))
+        return f"{value} is none of its values{f': {choices}' if choices else ''}.", keys
+    return f"{words}.", keys
+
+
+_EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[\w |]+)`(?P<limit>[^,`]*)(?:, got `(?P<got>\w+)`)?")
+_IN_WORDS: Final[Mapping[str, str]] = {
+    "object": "an object in braces",
+    "array": "a list in brackets",
+    "str": "a text in quotes",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+}
+"""What JSON calls the types that msgspec names."""
+
+
+def _find_choices(kind: object, keys: Sequence[str]) -> tuple[object, ...]:
+    """Return the values that `kind` allows under `keys`; none when they cannot be found."""
+    import msgspec.inspect as shapes  # noqa: PLC0415  # loaded only when something is wrong
+
+    found: list[object] = []
+
+    def walk(shape: shapes.Type, keys: Sequence[str]) -> None:
+        match shape:
+            case shapes.Metadata():
+                walk(shape.type, keys)
+            case shapes.UnionType():
+                for each in shape.types:
+                    walk(each, keys)
+            case shapes.DictType():
+                walk(shape.value_type, keys)
+            case shapes.ListType() | shapes.VarTupleType():
+                walk(shape.item_type, keys)
+            case shapes.StructType() if keys:
+                for field in shape.fields:
+                    if field.encode_name == keys[0]:
+                        walk(field.type, keys[1:])
+            case shapes.LiteralType() if not keys:
+                found.extend(shape.values)
+            case _:
+                pass
+
+    walk(shapes.type_info(kind), keys)
+    return tuple(dict.fromkeys(found))
 
 
 def _short(words: str) -> str:

@@ -168,8 +168,14 @@ class HeadlessRun:
 
     def check_model(self) -> None:
         """Raise `UserError` when a model is needed and none can be found."""
-        if self._needs_model():
+        if not self._needs_model():
+            return
+        try:
             check_model(self._job.options, self._session.model)
+        except UserError as exc:
+            if self._job.options.model is not None or not self._session.model or "--model" in str(exc):
+                raise
+            raise UserError(f"{exc} To go on with another model: --model.") from exc
 
     async def print_opening(self) -> None:
         """Print the first lines of the output, and warn of what is open, unknown or wrong in the session."""

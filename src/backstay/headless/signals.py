@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from backstay.headless.result import INTERRUPTED
+from backstay.logic.text import count_seconds
 from backstay.session.session import Session
 from backstay.vocab.errors import BackstayError
 from backstay.vocab.event import By
@@ -76,7 +77,7 @@ class StopSignals:
         """Take no more input, let the turn finish in time, else interrupt it."""
         self.input.cancel()
         assert self._session is not None
-        grace = f", and the turn may go on for {self._drain_s:g} seconds; a second signal interrupts it at once"
+        grace = f", and the turn may go on for {count_seconds(self._drain_s)}; a second signal interrupts it at once"
         self._warn(f"{name}: no more input is taken{grace if self._session.is_running else ''}.")
         with anyio.move_on_after(self._drain_s):
             while True:  # a line that was read just before may still become input
@@ -85,7 +86,7 @@ class StopSignals:
                 except BackstayError:  # it is closed, or has failed: the run reports which
                     return
                 await anyio.sleep(_AGAIN_S)
-        await self.interrupt(f"{name}, and the turn did not end within {self._drain_s:g} seconds")
+        await self.interrupt(f"{name}, and the turn did not end within {count_seconds(self._drain_s)}")
 
 
 def _signals() -> list[signal.Signals]:

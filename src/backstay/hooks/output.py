@@ -13,6 +13,7 @@ from backstay.hooks.events import EVENTS
 from backstay.hooks.merge import HookAnswer
 from backstay.hooks.spec import HookSpec, PromptHook
 from backstay.logic.json_checks import find_repeated_name
+from backstay.logic.text import count_seconds
 from backstay.vocab.event import Decision
 
 _CALL_FIELDS: Final = ("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")
@@ -235,7 +236,7 @@ def read_answer(
     failures. A failure refuses or not, as the hook's `on_failure` says; a refusal that was understood stands in any case.
     """
     if timed_out:
-        return _failure(spec, f"it took longer than {spec.timeout:g} seconds")
+        return _failure(spec, f"it took longer than {count_seconds(spec.timeout)}")
     if failed:
         return _failure(spec, failed)
     parsed, plain = _read_output(event, stdout, cut=cut)

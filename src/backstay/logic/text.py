@@ -113,6 +113,11 @@ def pluralise(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
+def count_seconds(number: float) -> str:
+    """Return `1 second`, `2.5 seconds`."""
+    return f"{number:g} second{'' if number == 1 else 's'}"
+
+
 HEAD, TAIL = 3_000, 1_000
 """Characters at the beginning and at the end that are left of a long text."""
 

@@ -15,6 +15,7 @@ from backstay.logic.json_checks import answer_problem
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.request_messages import find_blobs
 from backstay.logic.stored_content import digest, make_durable, replace_surrogates
+from backstay.logic.text import count_seconds
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.runtime.barrier import Fault
 from backstay.runtime.run_tool import inspect_call
@@ -43,7 +44,7 @@ async def stream_model(model: Model, request: ModelRequest, *, idle_s: float | N
                 with anyio.CancelScope(shield=True):
                     await stream.aclose()
     if idle.cancelled_caught:
-        raise ProviderError("timeout", f"{model.name} was silent for {patience:g} seconds.")
+        raise ProviderError("timeout", f"{model.name} was silent for {count_seconds(patience)}.")
     if reply is None:
         raise ProviderError("transport", f"The stream of {model.name} ended without its final event: it was cut.")
     return reply

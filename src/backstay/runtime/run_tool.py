@@ -8,6 +8,7 @@ import anyio
 import anyio.to_thread
 
 from backstay.logic.stored_content import make_durable, replace_surrogates
+from backstay.logic.text import count_seconds
 from backstay.ports import Sandbox, Tool, ToolOutput
 from backstay.runtime.admit_items import as_stored
 from backstay.runtime.barrier import Fault, run_guarded
@@ -114,10 +115,12 @@ class RunTool(Performer[events.ToolStarted]):
         with anyio.move_on_after(patience) as limit:
             output = await self._output(tool, args)
         if limit.cancelled_caught and self._checking:
-            return self._still_unknown(f"looking for it took more than {patience:g} seconds")
+            return self._still_unknown(f"looking for it took more than {count_seconds(patience or 0)}")
         if limit.cancelled_caught:
             return self._end(
-                "failed", self._partial(f"Given up: it ran for more than {patience:g} seconds."), code="timeout"
+                "failed",
+                self._partial(f"Given up: it ran for more than {count_seconds(patience or 0)}."),
+                code="timeout",
             )
         parts: tuple[InFlightPart, ...] = (
             *self._describe_change(),
