@@ -11,10 +11,10 @@ import pytest
 
 from backstay.permissions import Call, Verdict, judge_call, paths_to_resolve, rule_about, spec_of
 from backstay.permissions.arguments import matches_text
-from backstay.permissions.bounds import DEEPEST, LONGEST_COMMAND, LONGEST_NAME
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.shell.expand import Site
 from backstay.permissions.shell.finder import MOST_READ, MOST_WORDS, CommandFinder, WordLimit
+from backstay.permissions.tool_kinds import DEEPEST, LONGEST_COMMAND, LONGEST_NAME
 from backstay.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, meets, star_match
 from backstay.testing.permission_cases import answer_line
 from backstay.vocab.rules import Rule

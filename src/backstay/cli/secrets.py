@@ -19,8 +19,7 @@ from backstay.config.layers import collect_keys, load_layers
 from backstay.config.person import require_person
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.known_values import LEAST
-from backstay.logic.secrets.redact import Redactor
-from backstay.logic.state.prompt_variables import secret_values
+from backstay.logic.secrets.redact import Redactor, secret_values
 from backstay.logic.text import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.secrets.erase import Erased, check_erasable, is_clean, scour

@@ -2,9 +2,9 @@
 
 from backstay.permissions.call_site import fingerprint, rules_digest
 from backstay.permissions.judge import judge_call, rule_about
+from backstay.permissions.judgement import Part, Reason, Verdict
 from backstay.permissions.paths_to_resolve import Withheld, is_hidden, paths_to_resolve, withheld
 from backstay.permissions.tool_kinds import Call, spec_of
-from backstay.permissions.verdict import Part, Reason, Verdict
 
 __all__ = [
     "Call",

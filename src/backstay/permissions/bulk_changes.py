@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from backstay.permissions.call_site import Access, CallSite, Command, Script
-from backstay.permissions.context import JudgeContext
+from backstay.permissions.judgement import JudgeContext
 from backstay.permissions.path_rules import shell_tokens
 from backstay.permissions.paths import ResolvedPath, locate, plain, within, workspace
 from backstay.permissions.sensitive_paths import critical

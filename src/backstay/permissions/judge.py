@@ -15,20 +15,18 @@ from msgspec.structs import replace
 from backstay.hooks.merge import HookVerdict
 from backstay.logic.text import HIDDEN
 from backstay.permissions.arguments import MOST_VALUES, Compared, compare, matches_text, texts_in
-from backstay.permissions.bounds import beyond
 from backstay.permissions.call_site import Access, CallSite, Command, Script, fingerprint
-from backstay.permissions.context import JudgeContext
 from backstay.permissions.judge_files import FileAccess, judge_access
 from backstay.permissions.judge_shell import judge_script
 from backstay.permissions.judge_web import judge_fetch, judge_lookup
+from backstay.permissions.judgement import Finding, Hold, JudgeContext, Part, Verdict, strictest
 from backstay.permissions.path_rules import literal_end, path_pattern
 from backstay.permissions.paths import FREE_TO_READ
 from backstay.permissions.rule_index import index_rules, is_about, naming
 from backstay.permissions.searches import read_by, search_of
 from backstay.permissions.sensitive_paths import glob_meets, sensitive
 from backstay.permissions.suggested_rules import MOST, is_whole_command, naming_offer
-from backstay.permissions.tool_kinds import Call, file_accesses, form_of, spec_of, text_of
-from backstay.permissions.verdict import Finding, Hold, Part, Verdict, strictest
+from backstay.permissions.tool_kinds import Call, beyond, file_accesses, form_of, spec_of, text_of
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import FsScope, Mode, Taint

@@ -13,7 +13,7 @@ import msgspec
 from backstay.permissions.bulk_changes import carries, describe_loss, is_picked, literal_folder, may_pick, programs_of
 from backstay.permissions.call_site import Access, Command
 from backstay.permissions.command_rules import Allowance
-from backstay.permissions.context import JudgeContext
+from backstay.permissions.judgement import Finding, Hold, JudgeContext, Reason, strictest
 from backstay.permissions.path_rules import allows, forbids, literal_end, path_pattern
 from backstay.permissions.paths import FREE, FREE_TO_READ, ResolvedPath
 from backstay.permissions.rule_index import Side
@@ -35,7 +35,6 @@ from backstay.permissions.sensitive_paths import (
     sensitive,
 )
 from backstay.permissions.suggested_rules import path_offers
-from backstay.permissions.verdict import Finding, Hold, Reason, strictest
 from backstay.permissions.wildcards import may_climb
 from backstay.vocab.rules import Rule
 

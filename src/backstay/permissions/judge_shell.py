@@ -9,12 +9,11 @@ from msgspec.structs import replace
 from backstay.permissions.bulk_changes import Moves
 from backstay.permissions.call_site import Access, Command, Script
 from backstay.permissions.command_rules import Allowance, command_pattern, find_allowance, forbidden
-from backstay.permissions.context import JudgeContext
 from backstay.permissions.judge_files import FileAccess, judge_access
+from backstay.permissions.judgement import ONLY_READS, Finding, Hold, JudgeContext
 from backstay.permissions.paths import absolute, plain
 from backstay.permissions.suggested_rules import command_offers
 from backstay.permissions.unasked import loading_programs
-from backstay.permissions.verdict import ONLY_READS, Finding, Hold
 from backstay.vocab.rules import Rule
 
 _MAKERS: Final = frozenset(("cp", "mv", "ln", "link", "install", "tee", "dd", "rsync"))

@@ -9,10 +9,9 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from backstay.permissions.arguments import matches_text
-from backstay.permissions.context import JudgeContext
+from backstay.permissions.judgement import Finding, Hold, JudgeContext
 from backstay.permissions.networks import NUMBER, judge_address, read_host, table, why_local
 from backstay.permissions.rule_index import Side, is_about
-from backstay.permissions.verdict import Finding, Hold
 from backstay.permissions.wildcards import star_match
 from backstay.vocab.errors import EgressRefused
 from backstay.vocab.rules import Rule

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from backstay.permissions.bounds import beyond
 from backstay.permissions.bulk_changes import literal_folder
 from backstay.permissions.call_site import Access, CallSite, Command
 from backstay.permissions.judge import judge_call
@@ -18,7 +17,7 @@ from backstay.permissions.searches import (
     search_of,
 )
 from backstay.permissions.sensitive_paths import is_suspect, sensitive
-from backstay.permissions.tool_kinds import Call, file_accesses, form_of, spec_of, text_of
+from backstay.permissions.tool_kinds import Call, beyond, file_accesses, form_of, spec_of, text_of
 from backstay.vocab.rules import Rule
 
 

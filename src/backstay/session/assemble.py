@@ -25,8 +25,8 @@ from backstay.hooks.dispatch import HookDispatcher
 from backstay.hooks.run_context import PythonFunction
 from backstay.hooks.spec import HookSpec
 from backstay.instructions.base_prompt import BASE
-from backstay.logic.secrets.redact import Redactor
-from backstay.logic.state.prompt_variables import fill_variables, secret_values
+from backstay.logic.secrets.redact import Redactor, secret_values
+from backstay.logic.state.prompt_variables import fill_variables
 from backstay.logic.stored_content import digest, replace_surrogates
 from backstay.permissions import rule_about
 from backstay.permissions.call_site import CallSite

@@ -342,7 +342,7 @@ def _new_context(options: ResolvedOptions) -> tuple[SessionContext, str]:
         context = msgspec.convert(msgspec.to_builtins(options.context or made), SessionContext)
     except (msgspec.ValidationError, TypeError) as exc:  # a TypeError: something in it is no plain value
         raise UserError(f"The session's context is not valid: {exc}.") from exc
-    if problem := secret_variable(context.variables):
+    if context.variables and (problem := secret_variable(context.variables)):
         raise UserError(problem)
     return context, str(root)
 

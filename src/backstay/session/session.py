@@ -586,15 +586,15 @@ class Session(SessionView):
     def _input(self, prompt: Prompt) -> tuple[tuple[InputPart, ...], dict[str, bytes]]:
         given = (Text(text=prompt),) if isinstance(prompt, str) else prompt
         parts, blobs = make_durable(
-            Text(text=fill_variables(replace_surrogates(part.text), self._variables))
-            if isinstance(part, Text)
-            else part
-            for part in given
+            Text(text=self._fill(replace_surrogates(part.text))) if isinstance(part, Text) else part for part in given
         )
         kept = tuple(part for part in parts if isinstance(part, Text | TextRef | MediaRef | MediaLink))
         if not any(not isinstance(part, Text) or part.text.strip() for part in kept):
             raise UserError("The prompt is empty. Say something.")
         return kept, blobs
+
+    def _fill(self, text: str) -> str:
+        return fill_variables(text, self._variables) if self._variables else text
 
     async def _with_text(self, result: TurnResult) -> TurnResult:
         if not result.said:

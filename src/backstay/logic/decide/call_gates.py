@@ -11,9 +11,9 @@ from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import OpenCall, fingerprint_seen, subject_of
 from backstay.logic.state.progress import Progress
 from backstay.permissions import Call, fingerprint, judge_call, rules_digest
+from backstay.permissions.judgement import Verdict
 from backstay.permissions.suggested_rules import is_exact_text
 from backstay.permissions.tool_kinds import usual_name
-from backstay.permissions.verdict import Verdict
 from backstay.vocab import events
 from backstay.vocab.event import Draft, ToolOutcome
 from backstay.vocab.ids import child_session_id

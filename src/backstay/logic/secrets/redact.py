@@ -20,10 +20,11 @@ from itertools import accumulate
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from backstay.logic.secrets.known_values import REACH, WINDOW, KnownValues
+from backstay.logic.secrets.known_values import LEAST, REACH, WINDOW, KnownValues
 from backstay.logic.secrets.named_values import find_assigned, find_pairs
 from backstay.logic.secrets.phrases import find_phrases
 from backstay.logic.secrets.secret_names import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
+from backstay.logic.secrets.secret_names import is_secret_variable
 from backstay.logic.secrets.shapes import (
     BLOCK_BEGINS,
     SecretMatch,
@@ -43,6 +44,12 @@ LONGEST_HEAD: Final = 64
 
 FEW: Final = 16
 """Exact values that are looked for one by one; more are looked for all at once."""
+
+
+def secret_values(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of variables that are called secrets, as far as they are no paths and long enough to be looked for anywhere."""
+    values = (value.strip() for name, value in environment.items() if is_secret_variable(name))
+    return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST and not each.startswith("/")))
 
 
 class Redactor:

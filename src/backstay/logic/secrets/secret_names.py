@@ -38,6 +38,11 @@ def is_secret_key(key: str) -> bool:
     return bool(_SECRET_WORD.fullmatch(words[-1]) or any(_SECRET_PAIR.fullmatch("".join(words[-n:])) for n in (2, 3)))
 
 
+def is_secret_variable(name: str) -> bool:
+    """Return whether a variable of this name holds a secret: `STRIPE_SK` and `DATABASE_URL` do, `PATH` does not."""
+    return is_secret_key(name) or _NOT_WORD.split(name.lower())[-1] in _OF_VARIABLES
+
+
 def is_neutral_suffix(suffix: str) -> bool:
     """Return whether `suffix`, which stands behind a name, says no more than which one it is: `_prod`, `2`."""
     return _NEUTRAL_SUFFIX.fullmatch(suffix) is not None
@@ -48,6 +53,8 @@ def is_telling_suffix(suffix: str) -> bool:
     return _DESCRIBES.search(suffix) is not None or any(name in suffix for name in _NAMED)
 
 
+_OF_VARIABLES: Final = frozenset(("dsn", "pass", "pat", "pw", "sk"))
+"""How the names of variables end that hold a secret, where no key of an object would be called so."""
 PASSWORDS_BACK: Final = read_back(PASSWORDS)
 TOKENS_BACK: Final = rf"{read_back(TOKENS)}|yek[ _.-]?(?:{read_back(OF_KEYS)})"
 """The names in a text that is read from its end."""

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.state.prompt_variables import is_secret_variable
+from backstay.logic.secrets.secret_names import is_secret_variable
 from backstay.providers.local.pins import ModelPin, megabytes
 from backstay.providers.local.pull import read_template
 from backstay.system.installation import hint_extra

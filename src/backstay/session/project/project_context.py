@@ -313,7 +313,7 @@ async def find_project(
     """Discover the project and connect to its servers. Return None for a session whose caller gives it all that it needs."""
     if options.bare or options.only_tools or options.lineage.parent:
         return None
-    added = fill_variables(options.append_system_prompt, prepared.variables)
+    added = options.append_system_prompt and fill_variables(options.append_system_prompt, prepared.variables)
     look = partial(
         _discover,
         replace(options, append_system_prompt=added),

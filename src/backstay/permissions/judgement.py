@@ -1,11 +1,35 @@
-"""The verdict on a call, and the findings that it is made of."""
+"""What a judgement looks at, the findings that it makes, and the verdict that they come to."""
 
 from typing import Final, Literal
 
 import msgspec
 
+from backstay.permissions.call_site import CallSite
+from backstay.permissions.paths import ResolvedPath, locate
+from backstay.permissions.rule_index import RuleIndex
+from backstay.permissions.tool_kinds import Call, Form
 from backstay.vocab.event import Decision
-from backstay.vocab.specs import Taint
+from backstay.vocab.specs import FsScope, Mode, Taint
+
+
+class JudgeContext(msgspec.Struct, frozen=True):
+    """The arguments that all parts of the policy share."""
+
+    call: Call
+    form: Form
+    call_site: CallSite
+    rules: RuleIndex
+    mode: Mode
+    scope: FsScope
+    resolved_paths: dict[str, ResolvedPath] = {}
+
+    def locate(self, path: str) -> ResolvedPath:
+        """Return where a path of the call is; found once."""
+        resolved = self.resolved_paths.get(path)
+        if resolved is None:
+            resolved = self.resolved_paths[path] = locate(path, self.call_site)
+        return resolved
+
 
 Reason = Literal[
     "rule",
