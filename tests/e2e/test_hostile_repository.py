@@ -284,6 +284,45 @@ def test_git_of_a_submodule_runs_none_of_its_programs(hostile: Hostile) -> None:
     assert set(hostile.ran) >= {"fsm", "clean"}
 
 
+def test_git_starts_nothing_in_a_submodule_of_the_past(hostile: Hostile) -> None:
+    own = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x", "GIT_COMMITTER_NAME": "x"}
+    environment = {**os.environ, **own, "GIT_COMMITTER_EMAIL": "x", "HOME": str(hostile.home)}
+    hostile.write("sub/s.txt", "one\n")
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=hostile.root, check=True, capture_output=True, env=environment)
+
+    for words in (
+        ("init", "-q", "sub"),
+        ("-C", "sub", "add", "."),
+        ("-C", "sub", "commit", "-qm", "1"),
+        ("init", "-q"),
+    ):
+        git(*words)
+    git("add", "sub")
+    git("commit", "-qm", "1")
+    hostile.write("sub/s.txt", "two\n")
+    git("-C", "sub", "commit", "-qam", "2")
+    git("commit", "-qam", "2")
+    git("rm", "-q", "--cached", "sub")
+    git("commit", "-qm", "3")
+    git("-C", "sub", "config", "diff.external", hostile.mark("external"))
+    shown = hostile.run("trust", "show", "--json").json
+    words = ("--ignore-submodules=none", "--submodule=diff", "--ignore-submodules=none --submodule=diff")
+    commands = [f"git diff {flags} HEAD~2 HEAD~1" for flags in words]
+
+    ran = hostile.run(
+        "-p", "go", *model(hostile, *(("Bash", {"command": each}) for each in commands)), "--output-format", "json"
+    )
+
+    assert (shown["state"], len(ran.json["permission_denials"])) == ("trusted", len(commands))
+    git("config", "diff.submodule", "diff")
+    assert hostile.run("trust", "show", "--json").json["state"] == "untrusted"
+    assert nothing_happened(hostile)
+    subprocess.run(commands[0].split(), cwd=hostile.root, check=False, capture_output=True, env=environment)
+    assert hostile.ran == ["external"], "and the test can fail: without us it runs"
+
+
 def ask_git(door: Door, *names: str, flags: tuple[str, ...] = (), cwd: Path | None = None) -> list[str]:
     """What git says of its configuration in a command of a session."""
     calls = [{"name": "Bash", "args": {"command": f"git config --get {name}"}} for name in names]
@@ -292,13 +331,20 @@ def ask_git(door: Door, *names: str, flags: tuple[str, ...] = (), cwd: Path | No
     return [block["content"].strip() for block in results(ran.lines)]
 
 
-CAREFUL = ("core.fsmonitor", "diff.ignoreSubmodules", "submodule.recurse", "safe.bareRepository")
+CAREFUL = {
+    "core.fsmonitor": "false",
+    "diff.ignoreSubmodules": "all",
+    "diff.submodule": "short",
+    "status.submoduleSummary": "false",
+    "submodule.recurse": "false",
+    "safe.bareRepository": "explicit",
+}
 
 
 def test_git_is_careful_where_nobody_was_asked(door: Door) -> None:
     subprocess.run(["git", "init", "-q"], cwd=door.work, check=True)
 
-    assert ask_git(door, *CAREFUL) == ["false", "all", "false", "explicit"]
+    assert ask_git(door, *CAREFUL) == list(CAREFUL.values())
 
 
 def test_git_of_a_trusted_workspace_takes_no_bare_repository_by_itself(door: Door) -> None:
@@ -314,7 +360,7 @@ def test_git_keeps_what_the_person_says_in_variables(door: Door, monkeypatch: py
     for name, value in own.items():
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
 
-    assert ask_git(door, "user.name", *CAREFUL) == ["me", "false", "all", "false", "explicit"]
+    assert ask_git(door, "user.name", *CAREFUL) == ["me", *CAREFUL.values()]
 
 
 def test_a_bare_repository_that_a_session_is_opened_in_works(door: Door) -> None:

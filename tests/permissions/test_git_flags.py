@@ -79,3 +79,25 @@ def test_texts_behind_flags_are_no_files(command: str) -> None:
     assert (
         weighed("Bash", command, allow=["Bash"], deny=["Read(.env)", "Edit(Makefile)"], files=FILES).decision == "allow"
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git diff --ignore-submodules=none HEAD~2 HEAD~1",
+        "git diff --ignore-submodules --ignore-submodules=untracked",
+        "git status --ignore-submodules=dirty",
+        "git log -p --ignore-submodules=none",
+        "git show --submodule=diff",
+        "git diff --submodule",
+        "git grep --recurse-submodules x",
+        "git ls-files --recurse-submodules",
+    ],
+)
+def test_git_in_submodules_is_not_free(command: str) -> None:
+    assert weighed("Bash", command).decision == "ask"
+
+
+@pytest.mark.parametrize("command", ["git diff --ignore-submodules", "git status --ignore-submodules=all"])
+def test_git_out_of_submodules_is_free(command: str) -> None:
+    assert weighed("Bash", command).decision == "allow"

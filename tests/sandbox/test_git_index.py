@@ -71,3 +71,34 @@ def test_what_cannot_be_told_is_not_guessed(repository: Path, tmp_path: Path) ->
     (repository / ".git/index").unlink()
     (repository / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\7" + b"x" * 40)
     assert names(repository) is None
+
+
+@pytest.mark.parametrize("words", ["# no sha256 here", "[x]\nobjectformat = sha256", "[extensions]\nunheard = sha256"])
+def test_a_word_in_the_configuration_does_not_change_how_the_index_is_read(repository: Path, words: str) -> None:
+    config = repository / ".git/config"
+    config.write_text(f"{words}\n{config.read_text()}")
+
+    assert names(repository) == sorted(f"/{name}" for name in FILES)
+
+
+def test_an_index_of_long_hashes_is_read_in_every_writing_of_the_configuration(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--object-format=sha256")
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    git(tmp_path, "add", ".")
+    config = tmp_path / ".git/config"
+    assert names(tmp_path) == sorted(f"/{name}" for name in FILES)
+
+    config.write_text(config.read_text().replace("sha256", '"sha"2\\\n56'))
+
+    assert git(tmp_path, "ls-files")
+    assert names(tmp_path) == sorted(f"/{name}" for name in FILES)
+
+
+def test_an_index_that_goes_on_where_it_should_end_is_not_guessed(repository: Path) -> None:
+    index = repository / ".git/index"
+    content = index.read_bytes()
+    index.write_bytes(content[:-20] + b"\0\0\0\0" + content[-20:])
+
+    assert names(repository) is None

@@ -46,7 +46,7 @@ _GREPS: Final = frozenset(("grep", "egrep", "fgrep"))
 _FOLLOWERS: Final = frozenset(("diff", "colordiff", "sdiff"))
 _PLAIN_PATTERN: Final = re.compile(r"[\w.*?@+-]+")
 """A pattern of a file's name that every program reads alike."""
-_UNTRACKED: Final = "--no-index --untracked --no-exclude-standard --recurse-submodules"
+_UNTRACKED: Final = "--no-index --untracked --no-exclude-standard"
 _PATHSPECS: Final = "--literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs"
 _TYPES: Final = {
     "c": "*.c *.h *.H *.cats",

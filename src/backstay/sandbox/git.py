@@ -16,6 +16,7 @@ from typing import Final
 import anyio.to_thread
 from msgspec import Struct
 
+from backstay.sandbox.git_keys import git_keys
 from backstay.system.folders import project_root
 from backstay.system.programs import run_program
 from backstay.vocab.env_keys import without_keys, without_loading
@@ -104,6 +105,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "commit.gpgSign": "false",
     "credential.helper": "",
     "diff.ignoreSubmodules": "all",
+    "diff.submodule": "short",
     "fetch.recurseSubmodules": "false",
     "gpg.openpgp.program": "gpg",
     "gpg.program": "gpg",
@@ -112,11 +114,14 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "log.showSignature": "false",
     "protocol.ext.allow": "never",
     "safe.bareRepository": "explicit",
+    "status.submoduleSummary": "false",
     "submodule.recurse": "false",
     "tag.gpgSign": "false",
 }
 _EXPLICIT: Final = "safe.bareRepository"
-_CAREFUL: Final = ("core.fsmonitor", "diff.ignoreSubmodules", "submodule.recurse")
+_CAREFUL: Final = (
+    "core.fsmonitor diff.ignoreSubmodules diff.submodule status.submoduleSummary submodule.recurse".split()
+)
 _COMPARE: Final = 'f() { diff -u -- "$2" "$5"; true; }; f'
 _NOT_HERE: Final = "!echo 'This alias comes from a workspace that is not trusted; it was not run.' >&2; false #"
 _INVENTED: Final = (
@@ -394,10 +399,12 @@ def submodule_paths(git: Path) -> tuple[str, ...]:
 
 
 def _hash_size(git: Path) -> int:
+    """Return the bytes of a hash. Raise `Unclear`, a `ValueError`, where the configuration cannot be read with certainty."""
     try:
-        return 32 if b"sha256" in _content(_common_folder(git) / "config") else 20
+        config = _content(_common_folder(git) / "config").decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return 20
+    return 32 if dict(git_keys(config)).get("extensions.objectformat") == "sha256" else 20
 
 
 def _git_folder(root: Path) -> Path:
@@ -448,6 +455,8 @@ def _entries(content: bytes, hash_size: int, unknown: tuple[bytes, ...]) -> list
         if content[at : at + 4] in unknown:
             raise ValueError("the index is a part of one")
         at += 8 + int.from_bytes(content[at + 4 : at + 8], "big")
+    if at != len(content) - hash_size:
+        raise ValueError("the index does not end where it should")
     return entries
 
 

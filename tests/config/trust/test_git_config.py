@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.trust.git_config import Unclear, git_keys, program_keys
+from backstay.config.trust.git_config import program_keys
+from backstay.sandbox.git_keys import Unclear, git_keys
 
 RUNS = (
     *(
@@ -103,6 +104,13 @@ RUNS = (
         "core.excludesFile=.env",
         "diff.orderFile=.env",
     ),
+    *(
+        "diff.submodule=diff",
+        "status.submoduleSummary=true",
+        "status.submoduleSummary=5",
+        "submodule.s.ignore=none",
+        "submodule.s.ignore=untracked",
+    ),
 )
 RUNS_NOTHING = (
     *(
@@ -150,6 +158,12 @@ RUNS_NOTHING = (
         "protocol.ext.allow=never",
         "push.default=simple",
         "init.defaultBranch=main",
+    ),
+    *(
+        "diff.submodule=log",
+        "status.submoduleSummary=false",
+        "status.showUntrackedFiles=all",
+        "submodule.s.ignore=dirty",
     ),
 )
 

@@ -5,7 +5,6 @@ In the sections where git knows such keys, only those that are known to be harml
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -14,95 +13,15 @@ from msgspec import Struct
 
 from backstay.config.json_document import LARGEST
 from backstay.sandbox.git import submodule_paths
+from backstay.sandbox.git_keys import git_keys
 from backstay.system.files import is_missing, read_regular
 
-_HEADER: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:\\[^\n]|[^"\\\n])*)")?[ \t]*\]')
-_NAME: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
-_BLANK: Final = re.compile(r"(?:[ \t\r\n]|[#;][^\n]*)*")
-_PIECE: Final = re.compile(r'\\(\r?\n|[^\n])|"|\r?\n|([#;])|[^"\\\r\n#;]+|\r')
 _PLAIN_WORDS: Final = frozenset(("", "true", "false", "yes", "no", "on", "off", "0", "1"))
-_ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
-
-
-class Unclear(ValueError):
-    """A configuration that cannot be read with certainty."""
 
 
 def program_keys(content: str) -> tuple[tuple[str, str], ...]:
     """Return the keys of a git configuration that may run a program, with their values, in order. Raise `Unclear`."""
     return tuple((key, value) for key, value in git_keys(content) if not is_harmless(key, value))
-
-
-def git_keys(content: str) -> Iterator[tuple[str, str]]:
-    """Yield every key of a git configuration with its value: `section.name` or `section.sub.name`. Raise `Unclear`."""
-    if "\0" in content:
-        raise Unclear("it holds a null byte")
-    content, section = content.removeprefix("\ufeff"), ""
-    at = _past_blank(content, 0)
-    while at < len(content):
-        if content[at] == "[":
-            header = _HEADER.match(content, at)
-            if header is None:
-                raise Unclear(_line(content, at))
-            section, at = _section(header), header.end()
-        else:
-            name = _NAME.match(content, at)
-            if name is None or not section:
-                raise Unclear(_line(content, at))
-            value, at = _value(content, name.end())
-            yield f"{section}.{name[1].lower()}", value
-        at = _past_blank(content, at)
-
-
-def _past_blank(content: str, at: int) -> int:
-    blank = _BLANK.match(content, at)
-    return at if blank is None else blank.end()
-
-
-def _section(header: re.Match[str]) -> str:
-    name, old, sub = header[1].lower().partition(".")
-    given = re.sub(r"\\(.)", r"\1", header[2]) if header[2] is not None else ""
-    return ".".join(filter(None, (name, sub if old else "", given)))
-
-
-def _value(content: str, at: int) -> tuple[str, int]:
-    """Return the value that begins at `at`, where the name ended, and where it ends."""
-    if content[at : at + 1] != "=":
-        end = re.compile(r"[ \t]*(?:[#;][^\n]*)?(?:\r?\n|$)").match(content, at)
-        if end is None:
-            raise Unclear(_line(content, at))
-        return "true", end.end()
-    at, words, quoted = at + 1, "", False
-    while at < len(content):
-        piece = _PIECE.match(content, at)
-        assert piece is not None, "every character has its alternative"
-        if piece[1] is not None:
-            words += _unescape(piece[1], content, at)
-        elif piece[0] == '"':
-            quoted = not quoted
-        elif piece[0] in ("\n", "\r\n"):
-            break
-        elif piece[2] and not quoted:
-            line = content.find("\n", at)
-            return words.strip(), len(content) if line < 0 else line
-        else:
-            words += piece[0]
-        at = piece.end()
-    if quoted:
-        raise Unclear(_line(content, at))
-    return words.strip(), at
-
-
-def _unescape(text: str, content: str, at: int) -> str:
-    if text.endswith("\n"):
-        return ""  # the line goes on
-    if text not in _ESCAPES:
-        raise Unclear(_line(content, at))
-    return _ESCAPES[text]
-
-
-def _line(content: str, at: int) -> str:
-    return f"line {content.count(chr(10), 0, at) + 1} cannot be read"
 
 
 def is_harmless(key: str, value: str) -> bool:
@@ -148,14 +67,14 @@ _HARMLESS: Final = {
     ),
     "submodule": frozenset(
         (
-            *("url", "active", "branch", "ignore", "recurse", "fetchjobs", "shallow", "fetchrecursesubmodules"),
+            *("url", "active", "branch", "recurse", "fetchjobs", "shallow", "fetchrecursesubmodules"),
             *("propagatebranches", "alternateerrorstrategy", "alternatelocation", "path"),
         )
     ),
     "diff": frozenset(
         (
             *("renames", "renamelimit", "algorithm", "colormoved", "colormovedws", "mnemonicprefix", "noprefix"),
-            *("context", "interhunkcontext", "submodule", "ignoresubmodules", "statgraphwidth", "statnamewidth"),
+            *("context", "interhunkcontext", "ignoresubmodules", "statgraphwidth", "statnamewidth"),
             *("wserrorhighlight", "indentheuristic", "suppressblankempty", "wordregex", "dirstat"),
             *("autorefreshindex", "tool", "guitool", "relative", "trustexitcode", "xfuncname", "funcname", "binary"),
             *("cachetextconv", "srcprefix", "dstprefix"),
@@ -199,6 +118,12 @@ _HARMLESS: Final = {
     "trailer": frozenset(("separators", "ifexists", "ifmissing", "where", "key")),
     "protocol": frozenset(("version",)),
     "interactive": frozenset(("singlekey",)),
+    "status": frozenset(
+        (
+            *("relativepaths", "short", "branch", "aheadbehind", "displaycommentprefix", "renamelimit", "renames"),
+            *("showstash", "showuntrackedfiles"),
+        )
+    ),
     "tar": frozenset(("umask",)),
     **dict.fromkeys(("alias", "browser", "guitool", "hook", "include", "includeif", "instaweb", "man"), frozenset()),
     **dict.fromkeys(("mailmap", "pager", "promisor", "sequence", "ssh", "url", "web"), frozenset()),
@@ -210,6 +135,9 @@ _BY_VALUE: Final = {
     ("core", "hookspath"): frozenset(("/dev/null",)),
     ("core", "pager"): frozenset(("cat", "")),
     ("pager", "*"): _PLAIN_WORDS,
+    ("diff", "submodule"): frozenset(("short", "log")),
+    ("status", "submodulesummary"): frozenset(("", "false", "no", "off", "0")),
+    ("submodule", "ignore"): frozenset(("all", "dirty")),
     ("submodule", "update"): frozenset(("checkout", "rebase", "merge", "none")),
     ("protocol", "allow"): frozenset(("never",)),
     ("filter", "clean"): frozenset(("git-lfs clean -- %f",)),

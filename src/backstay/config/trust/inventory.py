@@ -19,7 +19,6 @@ from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, OWN, 
 from backstay.config.trust.followed import NotFollowed
 from backstay.config.trust.git_config import (
     TooMany,
-    Unclear,
     git_parts,
     is_harmless,
     own_folders,
@@ -36,6 +35,7 @@ from backstay.config.trust.run_files import (
 )
 from backstay.logic.decide.policy import looser
 from backstay.sandbox.git import FoundRepository, find_repository
+from backstay.sandbox.git_keys import Unclear
 from backstay.skills.frontmatter import normalise_key, read_frontmatter
 from backstay.skills.problems import Unusable
 from backstay.system.files import is_missing, open_regular, read_regular

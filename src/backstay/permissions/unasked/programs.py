@@ -419,6 +419,8 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     signs = [word for word in words if re.search(r"%[-+ ]?G|%\(\*?signature|signature:", word.value or "")]
     if signs or any("signature" in (word.value or "") for word in given.values("--sort")):
         raise Unlisted("it has signatures checked by a program")
+    if any(word.value != "all" for word in given.values("--ignore-submodules")):
+        raise Unlisted("git starts git in a submodule, with a configuration of its own")
     apart = [word for flag, word in given.flags if flag.name != "--sort" and word in words]
     if name != "grep" and any(word and (word.value or "")[:1] == "-" for word in (*apart, *given.operands)):
         raise Unlisted("git, which looks through its words twice, may take one that is none for a flag")
