@@ -54,6 +54,8 @@ class FileCapture(Struct, dict=True):
     folders: Sequence[str]
     """The folders that the session works in."""
     limits: WalkLimits = field(default_factory=WalkLimits)
+    recalled: bool = False
+    """Whether it is known what earlier openings of the session have kept. Of a new session it is known from the beginning: nothing."""
     restoring: anyio.Lock = field(default_factory=anyio.Lock)
     """Held during a restore: one at a time."""
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -62,7 +64,6 @@ class FileCapture(Struct, dict=True):
     """The paths that are kept of this turn."""
     _watched: bool = False
     """Whether the trees of this turn are kept."""
-    _recalled: bool = False
     _stored: set[str] = field(default_factory=set)
     _newest: dict[bytes, tuple[str, Tree]] = field(default_factory=dict)
     _off: dict[bytes, str] = field(default_factory=dict)
@@ -128,7 +129,7 @@ class FileCapture(Struct, dict=True):
         """Rely on nothing that was kept so far."""
         self._stored.clear()
         self._newest.clear()
-        self._recalled = True
+        self.recalled = True
 
     # --- how -----------------------------------------------------------------------------------------------------------------------
 
@@ -208,9 +209,9 @@ class FileCapture(Struct, dict=True):
 
     async def _recall(self) -> None:
         """Find out, once, what earlier openings of the session have kept."""
-        if self._recalled:
+        if self.recalled:
             return
-        self._recalled = True
+        self.recalled = True
         newest: dict[bytes, str] = {}
         for record in (await self.services.store.read(self.services.session)).records:
             match record.event:

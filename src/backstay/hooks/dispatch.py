@@ -19,7 +19,7 @@ from backstay.hooks.merge import HookAnswer, finish_unanswered, merge_answers
 from backstay.hooks.payload import hook_input
 from backstay.hooks.run import run_each
 from backstay.hooks.run_context import PythonFunction, RunContext
-from backstay.hooks.spec import AgentHook, CommandHook, HookSpec, PromptHook
+from backstay.hooks.spec import AgentHook, CommandHook, HookSpec, HttpHook, PromptHook
 from backstay.logic.state.calls import EndedCall
 from backstay.ports import ModelRequest
 from backstay.runtime.ask_model import stream_model
@@ -175,7 +175,7 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
         if against:
             return finish_unanswered(started, against, self.specs)
         payload = hook_input(started.event, await hook_facts(started, services))
-        runs = await run_each(chosen, payload, self._context(services, started))
+        runs = await run_each(chosen, payload, self._context(services, started, chosen))
         for run in runs:
             traced = {"event": started.event, "hook": run.spec.label, "seconds": round(run.seconds, 3)}
             services.tap("hook", {**traced, "exit": run.outcome.exit_code, "output": run.outcome.stdout[:10_000]})
@@ -186,11 +186,12 @@ class HookDispatcher(Struct, frozen=True, kw_only=True):
         verdict = replace(verdict, notes=(*verdict.notes, *gone))
         return events.HookFinished(event=started.event, subject=started.subject, agent=started.agent, **asdict(verdict))
 
-    def _context(self, services: Services, started: events.HookStarted) -> RunContext:
+    def _context(self, services: Services, started: events.HookStarted, chosen: Sequence[HookSpec]) -> RunContext:
+        posts = any(isinstance(spec.handler, HttpHook) for spec in chosen)
         return RunContext(
             cwd=services.cwd,
             environment={**self.keys.without(os.environ), **self.environment},
-            headers={**self.keys.for_headers(os.environ), **self.environment},
+            headers={**self.keys.for_headers(os.environ), **self.environment} if posts else {},
             project=self.project,
             run_prompt=lambda prompt, hook: _ask_once(prompt, hook, services),
             run_agent=self.run_agent,

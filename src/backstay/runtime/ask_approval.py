@@ -9,8 +9,7 @@ from backstay.logic.decide.call_gates import exact_rule
 from backstay.logic.state.calls import OpenCall
 from backstay.ports import Answer, Question
 from backstay.runtime.barrier import Fault
-from backstay.runtime.fire_hooks import fire
-from backstay.runtime.services import Outcome, Performer
+from backstay.runtime.services import Outcome, Performer, fire
 from backstay.vocab import events
 
 THIS_SESSION: Final = "it holds for this session only"

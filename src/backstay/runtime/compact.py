@@ -32,9 +32,8 @@ from backstay.ports import Model, ModelRequest
 from backstay.runtime.ask_model import stream_model
 from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import follow
-from backstay.runtime.fire_hooks import fire_and_wait
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import Outcome, Performer, Services, fetch_text
+from backstay.runtime.services import Outcome, Performer, Services, fetch_text, fire_and_wait
 from backstay.vocab import events
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError

@@ -23,9 +23,16 @@ from backstay.logic.state.session_state import State
 from backstay.runtime.admit_items import admit_items, as_stored
 from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item, Subscription
-from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
 from backstay.runtime.inbox import InboxItem
-from backstay.runtime.services import Outcome, Perform, Performer, Services, run_offloaded
+from backstay.runtime.services import (
+    Outcome,
+    Perform,
+    Performer,
+    Services,
+    fire_and_wait,
+    run_offloaded,
+    wait_for_running_hooks,
+)
 from backstay.vocab import events
 from backstay.vocab.deltas import Notice, StoreWaiting
 from backstay.vocab.errors import BackstayError, IllegalTransition, StoreFull, StoreUnavailable, UserError

@@ -23,7 +23,7 @@ from backstay.config.trust.trust_store import EVERYWHERE, GrantStore
 from backstay.hooks.decorator import register_hooks
 from backstay.hooks.dispatch import HookDispatcher
 from backstay.hooks.run_context import PythonFunction
-from backstay.hooks.spec import HookSpec
+from backstay.hooks.spec import AgentHook, HookSpec
 from backstay.instructions.base_prompt import BASE
 from backstay.logic.secrets.redact import Redactor, secret_values
 from backstay.logic.state.prompt_variables import fill_variables
@@ -409,7 +409,10 @@ async def _services(
         tool_timeout_s=options.tool_timeout_s,
     )
     keeps_files = options.checkpoints and not options.only_tools
-    return replace_fields(services, files=FileCapture(services, call_site.roots)) if keeps_files else services
+    if not keeps_files:
+        return services
+    is_new = prepared.report is None
+    return replace_fields(services, files=FileCapture(services, call_site.roots, recalled=is_new))
 
 
 def _hook_dispatch(
@@ -432,13 +435,15 @@ def _hook_dispatch(
         survey=options.resolved.inventory,
         held=options.resolved.held_hooks,
         own=own_runs(options.resolved.layered.trust, services.cwd),
-        run_agent=agent_runner(options, toolbox, services, open_with),
+        run_agent=agent_runner(options, toolbox, services, open_with)
+        if any(isinstance(spec.handler, AgentHook) for spec in specs)
+        else None,
     ).dispatch
 
 
 def _instructions(options: ResolvedOptions, prepared: Prepared) -> str:
     """Return the instructions of a session that discovers nothing."""
-    added = fill_variables(options.append_system_prompt, prepared.variables)
+    added = options.append_system_prompt and fill_variables(options.append_system_prompt, prepared.variables)
     return replace_surrogates("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
 
 

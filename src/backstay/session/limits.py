@@ -117,10 +117,8 @@ def _parameters(options: ResolvedOptions, facts: Mapping[str, ModelFacts]) -> di
     return {**({"web_search": True} if searches else {}), **options.parameters}
 
 
-def without_budget_questions(asker: Asker | None) -> Asker | None:
+def without_budget_questions(asker: Asker) -> Asker:
     """Return `asker` without questions about the budget: a child session waits until its parent asks."""
-    if asker is None:
-        return None
 
     async def ask(question: Question) -> Answer:
         return Answer(allowed=False, nobody=True) if question.tool == BUDGET else await asker(question)

@@ -27,9 +27,8 @@ from backstay.runtime.barrier import Fault, run_guarded
 from backstay.runtime.bus import Item, follow_input
 from backstay.runtime.callbacks import Callback, Callbacks
 from backstay.runtime.compact import request_compaction
-from backstay.runtime.fire_hooks import fire, fire_and_wait
 from backstay.runtime.runner import STOP_DEADLINE_S, Runner
-from backstay.runtime.services import fetch_text
+from backstay.runtime.services import fetch_text, fire, fire_and_wait
 from backstay.session.project.project_context import ProjectContext
 from backstay.session.view import SessionView
 from backstay.vocab import events

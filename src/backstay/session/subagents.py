@@ -19,9 +19,8 @@ from backstay.ports import EventStore, Model, ToolContext, ToolOutput
 from backstay.providers.recorded import PREFIX, RecordedModel
 from backstay.runtime.barrier import Fault
 from backstay.runtime.bus import follow
-from backstay.runtime.fire_hooks import fire_and_wait
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import Outcome, Performer, ReportSpending, Services, fetch_text
+from backstay.runtime.services import Outcome, Performer, ReportSpending, Services, fetch_text, fire_and_wait
 from backstay.session.limits import without_budget_questions
 from backstay.session.open import scope_of_mode
 from backstay.session.options import Lineage, Options, ResolvedOptions
@@ -198,9 +197,7 @@ class RunChild(Performer[events.ChildStarted]):
 
     async def _is_lost(self) -> bool:
         """Return whether the child may have run before and its log is gone: begun anew, it could do everything a second time."""
-        progress = self._services.state.progress
-        begun = any(call.id == self._intent.call and (call.lost or call.share) for call in progress.calls)
-        if not begun and (progress.skill is None or not progress.skill.lost):
+        if not _may_have_run(self._intent, self._services):
             return False
         try:
             return (await self._services.store.meta(self._intent.child)).seq == 0
@@ -270,7 +267,7 @@ async def open_child(
 ) -> events.ChildFinished | events.ChildPaused:
     """Run a child session in the same store, with the parent's model, mode, tools and person, and no children of its own."""
     prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
-    fork = await plans.of(started, prompt, await _earlier_prompt(store, started))
+    fork = await plans.of(started, prompt, await _earlier_prompt(store, started, services))
     hooks = services.policy.hooks
     inherited = replace(
         options,
@@ -330,9 +327,16 @@ def _model(fork: SubagentPlan, options: ResolvedOptions, services: Services) -> 
     return resolve_model(fork.model, services.progress.model)
 
 
-async def _earlier_prompt(store: EventStore, started: events.ChildStarted) -> str | None:
+def _may_have_run(started: events.ChildStarted, services: Services) -> bool:
+    """Return whether the child may have run before: it was started by a process that died, or it had spent its share."""
+    progress = services.state.progress
+    begun = any(call.id == started.call and (call.lost or call.share) for call in progress.calls)
+    return begun or (progress.skill is not None and progress.skill.lost)
+
+
+async def _earlier_prompt(store: EventStore, started: events.ChildStarted, services: Services) -> str | None:
     """Return what the child was told before a crash: nothing is rendered or run a second time for it."""
-    if not await sessions.exists(store, started.child):
+    if not _may_have_run(started, services) or not await sessions.exists(store, started.child):
         return None
     for record in (await store.read(started.child)).records:
         if isinstance(record.event, events.InputReceived) and record.event.input == started.call:
@@ -342,12 +346,13 @@ async def _earlier_prompt(store: EventStore, started: events.ChildStarted) -> st
 
 def _share(started: events.ChildStarted, options: ResolvedOptions) -> dict[str, Any]:
     """Return the options with a child's budget. A child does not ask for more: it waits, and its parent asks."""
+    asker = options.asker or options.prompt
     share = msgspec.convert(started.budget, events.BudgetSet) if started.budget else events.BudgetSet(limit=None)
     return {
         "budget_microcents": share.limit,
         "on_exceed": share.on_exceed,
         "allow_unpriced": True,
-        "asker": without_budget_questions(options.asker or options.prompt),
+        "asker": None if asker is None else without_budget_questions(asker),
     }
 
 

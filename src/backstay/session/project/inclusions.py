@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from backstay.hooks.gates import hook_intent
 from backstay.hooks.merge import HookVerdict
 from backstay.permissions import Call, judge_call
-from backstay.runtime.fire_hooks import fire_and_wait
-from backstay.runtime.services import Services
+from backstay.runtime.services import Services, fire_and_wait
 from backstay.skills.includes import FileInclusion, Inclusion, ShellInclusion
 from backstay.skills.render import Judged
 from backstay.tools.files.target import Refused, find_target, reach

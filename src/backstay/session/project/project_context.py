@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from backstay.plugins.plugin import Plugin
     from backstay.session.project.discover_extensions import Discovery
     from backstay.session.project.inclusions import InclusionRunner
+    from backstay.skills.includes import Inclusion
+    from backstay.skills.render import Judged
     from backstay.skills.scan import Found
     from backstay.skills.skill import Skill
 
@@ -214,11 +216,18 @@ class ProjectContext:
         """
         from backstay.skills.render import SkillContext, expand, frame_skill, render  # noqa: PLC0415 - loaded by now
 
-        services, inclusions = self._bound().services, self.inclusions
-        about = SkillContext(session_id=services.session, project_dir=str(self._discovery.sources.paths.root))
+        about = SkillContext(
+            session_id=self._bound().services.session, project_dir=str(self._discovery.sources.paths.root)
+        )
         rendered = await render(skill, arguments, about)
-        judge = partial(inclusions.judge, grants=skill.grants, source=_RULES_OF[skill.source])
-        text = await expand(rendered, inclusions.fetch, judge=judge)
+
+        async def fetch(inclusion: "Inclusion") -> str | None:
+            return await self.inclusions.fetch(inclusion)
+
+        async def judge(inclusion: "Inclusion") -> "Judged":
+            return await self.inclusions.judge(inclusion, grants=skill.grants, source=_RULES_OF[skill.source])
+
+        text = await expand(rendered, fetch, judge=judge)
         return (text if skill.fork else frame_skill(rendered, text)), rendered.display
 
     async def record_untrusted_input(self, source: str) -> None:
