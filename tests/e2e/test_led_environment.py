@@ -49,6 +49,7 @@ def denied(door: Door, *calls: tuple[str, dict[str, str]], flags: tuple[str, ...
         ("XDG_CONFIG_HOME", "{work}/conf", "conf/git/config", "git status", ["Write"]),
         ("GIT_CONFIG_GLOBAL", "{work}/git.conf", "git.conf", "pwd", ["Write"]),
         ("GIT_EXTERNAL_DIFF", "./tools/show.sh --all", "tools/show.sh", "pwd", ["Write"]),
+        ("GIT_EXTERNAL_DIFF", "sh show.sh", "show.sh", "pwd", ["Write"]),
         ("GIT_CONFIG_PARAMETERS", "'diff.external=./tools/show.sh'", "tools/show.sh", "pwd", ["Write"]),
         ("GIT_DIR", "{work}", "config", "git diff", ["Bash"]),
     ],

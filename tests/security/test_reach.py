@@ -460,6 +460,9 @@ def test_programs_that_load_modules_of_the_workspace_are_asked_about_where_edits
     for name, value in (
         ("PYTHONPATH", "src"),
         ("PYTHONPATH", "later"),
+        ("PYTHONPATH", ".."),
+        ("PERL5LIB", "../lib"),
+        ("NODE_OPTIONS", "--require ../x.js"),
         ("PERL5LIB", "/usr/lib:"),
         ("NODE_OPTIONS", "--require ./src/a.py"),
         ("GOFLAGS", f"-modfile={world.work}/later.mod"),

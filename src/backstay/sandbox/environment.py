@@ -64,7 +64,8 @@ def find_led_places(environment: Mapping[str, str], roots: Sequence[str], cwd: s
         if name in _FILES or _LISTS.fullmatch(name):
             found += (place for entry in _entries(name, value) if (place := _place(name, entry, cwd)))
         elif name.startswith("GIT_") and not _GIT_DATA.fullmatch(name):
-            words = (word for word in _BETWEEN.split(value) if "/" in word or name in _GIT_FOLDERS)
+            split = enumerate(_BETWEEN.split(value))  # without a slash, the first word is looked for on PATH
+            words = (word for at, word in split if word and (at or "/" in word or name in _GIT_FOLDERS))
             found += (os.path.join(folder, word) for word in words for folder in dict.fromkeys((cwd, *roots)))
     inside = (spelling for place in found for spelling in _spellings(place) if _is_inside(spelling, roots))
     return tuple(each for each in dict.fromkeys(inside) if not _holds(each, (*roots, cwd)))
@@ -125,11 +126,13 @@ def _place(name: str, entry: str, cwd: str) -> str | None:
 def _list_places(name: str, value: str, roots: Sequence[str], cwd: str) -> Iterator[str]:
     """Yield the places that the words of a variable may name. The workspace itself is one only where modules are looked for in it."""
     if _OF_PLACES.fullmatch(name):
-        yield from (os.path.normpath(os.path.join(cwd, entry)) for entry in re.split("[:;]", value))
+        for entry in re.split("[:;]", value):
+            yield from _from_any_folder(entry, cwd)
         return
     whole = (text for root in roots for text in re.findall(rf"{re.escape(root)}[^:;=,'\"\s]*", value))
     included = re.findall(r"(?:-I|-Mlib=)([^\s:;,]+)", value) if name.upper().endswith("OPT") else ()
-    yield from (os.path.normpath(os.path.join(cwd, folder)) for folder in included)
+    for folder in included:
+        yield from _from_any_folder(folder, cwd)
     for word in (value, *whole, *_BETWEEN.split(value)):
         text = re.sub(r"^-\w(?=.)", "", word)
         place = os.path.normpath(os.path.join(cwd, text))
@@ -138,7 +141,13 @@ def _list_places(name: str, value: str, roots: Sequence[str], cwd: str) -> Itera
         is_file = bool(_OF_FILES.fullmatch(name)) and ("/" in text or _CODE.search(text) is not None)
         is_file = is_file or (text == value and os.path.isfile(place))
         if is_file or text.startswith(("/", "./", "../")) or ("/" in text and os.path.exists(place)):
-            yield place
+            yield from _from_any_folder(text, cwd)
+
+
+def _from_any_folder(entry: str, cwd: str) -> tuple[str, ...]:
+    """Return where an entry leads from the working folder, and one that leads upwards from a folder below: `cd` may come first."""
+    below = re.sub(r"^(\.\.?(/+|$))+", "", entry)
+    return tuple(dict.fromkeys(os.path.normpath(os.path.join(cwd, each)) for each in (entry, below)))
 
 
 def _spellings(place: str) -> tuple[str, ...]:

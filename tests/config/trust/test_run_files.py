@@ -1,5 +1,6 @@
 """What a hook's command runs of its project, and what nobody can tell."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -398,6 +399,10 @@ def test_another_working_folder_is_no_change(world: World) -> None:
         ("npm run -s guard", {"package.json": '{"scripts":{"guard":"node -e 1"}}'}, "node_modules/.bin/node"),
         ("npm run guard", {"package.json": '{"scripts":{"guard":"./x"}}'}, "node_modules/.bin/sh"),
         ("npm run guard", {"package.json": '{"scripts":{"guard":"a -x; A=1 cross-env B=2 eslint ."}}'}, "node_modules/.bin/eslint"),
+        *(
+            ("npm run guard", {"package.json": json.dumps({"scripts": {"guard": script}})}, "node_modules/.bin/mocha")
+            for script in ("mocha>log", "2>/dev/null mocha", "mo\\cha x", "./node_modules/.bin/mocha x", "nyc -f a mocha")
+        ),
         ("npm --prefix sub run guard", {"sub/package.json": '{"scripts":{"guard":"tsc"}}'}, "node_modules/.bin/tsc"),
         ("pnpm run guard", {"package.json": '{"scripts":{"guard":"(if tsc; then jest; fi)"}}'}, "node_modules/.bin/jest"),
         ("npm run guard", {"package.json": "{}", ".npmrc": "script-shell=./tools/sh\n", "tools/sh": ""}, "tools/sh"),

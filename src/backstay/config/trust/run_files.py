@@ -42,8 +42,7 @@ PROJECT_VARIABLE: Final = re.compile(
 _HOME_PREFIX: Final = re.compile(r"^(?:~|\$HOME|\$\{HOME\})(?=/)")
 BETWEEN_WORDS: Final = re.compile(r"[\s;|&()<>=`'\",\[\]{}]+")
 _PLAIN_PATH: Final = re.compile(r"[\w./@+,-]+")
-_BETWEEN_COMMANDS: Final = re.compile(r"[;&|\n(){}`'\"]")
-_PROGRAM: Final = re.compile(r"[A-Za-z][\w@.+-]*")
+_WORD_OF_SCRIPT: Final = re.compile(r"[\w@][\w@.+-]*")
 _DEEPEST_QUOTES: Final = 4
 _LONGEST: Final = 4096
 _LONGEST_SETTINGS: Final = 256 * 1024
@@ -512,21 +511,15 @@ def _whole_text(file: Path) -> str:
 
 
 def _programs_of_scripts(manifest: Path) -> set[str]:
-    """Return the names of the programs that a package's scripts run; without scripts none."""
+    """Return the names of the programs that a package's scripts may run, which is every word of them; without scripts none."""
     text = _whole_text(manifest).removeprefix("\ufeff")
     try:
         scripts = json.loads(text or "{}").get("scripts")
     except (ValueError, AttributeError):
         return set()  # it runs nothing
     texts = [text for text in scripts.values() if isinstance(text, str)] if isinstance(scripts, dict) else []
-    found, table = {"sh", "node"} if texts else set[str](), command_table()
-    for part in (part for text in texts for part in _BETWEEN_COMMANDS.split(text)):
-        for word in part.split():
-            if _PROGRAM.fullmatch(word):
-                found.add(word)
-            if not (_ASIDE.fullmatch(word) or word in table.wrappers or word in table.ahead):
-                break
-    return found
+    words = {word for text in texts for word in _WORD_OF_SCRIPT.findall(text.replace("\\", ""))}
+    return {"sh", "node", *words} if texts else set()
 
 
 def _has_programs(manifest: Path) -> bool:
