@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from backstay.instructions import markdown, notes, parts, safe_reader, tasks
+from backstay.instructions import imports, notes, parts, safe_reader, tasks
 from backstay.instructions.inputs import PART_LIMIT
 from backstay.instructions.parts import KINDS, LEAST_LISTING, LISTING_SHARE, TOTAL_LIMIT, PartKind
 
@@ -17,7 +17,7 @@ def instructions_document() -> str:
         file=_bytes(safe_reader.FILE_LIMIT),
         part=_bytes(PART_LIMIT),
         files=safe_reader.MOST_IMPORTS,
-        deep=markdown.DEEPEST,
+        deep=imports.DEEPEST,
         tasks=tasks.MOST_TASKS,
         described=parts.LONGEST,
         notes=_bytes(notes.LIMIT),

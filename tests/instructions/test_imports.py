@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.instructions.markdown import DEEPEST, MOST_MENTIONS, mentions
+from backstay.instructions.imports import DEEPEST, MOST_MENTIONS, mentions
 from tests.instructions.world import World
 
 WORDS = """\

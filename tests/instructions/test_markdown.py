@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.instructions.markdown import front, heading, sections
+from backstay.instructions.markdown import front_matter, heading, sections
 from tests.instructions.world import World
 
 
@@ -71,8 +71,8 @@ def test_sections_end_at_the_next_heading_of_their_level() -> None:
 def test_keys_before_a_text_are_read_as_people_write_them(
     text: str, keys: dict[str, tuple[str, ...]], body: str
 ) -> None:
-    assert front(text) == (keys, body, True)
+    assert front_matter(text) == (keys, body, True)
 
 
 def test_keys_that_are_not_closed_are_text() -> None:
-    assert front("---\na: b\n") == ({}, "---\na: b\n", False)
+    assert front_matter("---\na: b\n") == ({}, "---\na: b\n", False)

@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.instructions.base_prompt import STRANGERS, SUBFOLDER
+from backstay.instructions.imports import with_imports
 from backstay.instructions.inputs import KIB, InstructionInputs
-from backstay.instructions.markdown import front, with_imports
+from backstay.instructions.markdown import front_matter
 from backstay.instructions.parts import fit_files
 from backstay.instructions.safe_reader import FileReading, TextFile
 from backstay.logic.state.session_state import State
@@ -102,7 +103,7 @@ def _rules(reading: FileReading, folder: Path, into: Sequence[Path] | None, root
         rule = reading.read(path, into)
         if rule is None:
             continue
-        keys, text, closed = front(rule.text)
+        keys, text, closed = front_matter(rule.text)
         if not closed:
             reading.add_problem(f"{rule.shown}:1: The lines after '---' are not closed by another; all of it is text.")
         patterns = ", ".join((*keys.get("paths", ()), *keys.get("globs", ())))

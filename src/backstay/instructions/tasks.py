@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from backstay.instructions.markdown import front, heading, lines, sections
+from backstay.instructions.markdown import front_matter, heading, lines, sections
 from backstay.instructions.safe_reader import FileReading
 from backstay.logic.text import defuse, frame, one_line
 from backstay.system.files import replace_file
@@ -72,7 +72,7 @@ def state_of(status: str) -> TaskState:
 
 def parse_task(path: str, text: str) -> Task:
     """Parse a task: the keys before the text count most, then lines such as `Status: todo`, then sections."""
-    keys, body, _ = front(text)
+    keys, body, _ = front_matter(text)
     said = {key.casefold(): _line(", ".join(values)) for key, values in keys.items()}
     title, unchecked = "", []
     for _, line, code in lines(body):
