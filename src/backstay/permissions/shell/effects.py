@@ -117,7 +117,7 @@ def guess(fields: Iterable[Field], effect: Effect, site: Site) -> None:
                 continue
             if _PATH.search(name):
                 effect.touch("read", Field(name, field.text, field.glob), site)
-            elif _NAME.fullmatch(name):  # it is looked up, and counts when there is such a file
+            elif field.glob or _NAME.fullmatch(name):  # it is looked up, and counts when there is such a file
                 effect.touch("read", Field(name, field.text, glob=True), site)
 
 
