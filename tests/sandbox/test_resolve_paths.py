@@ -1,6 +1,7 @@
 """Where paths lead, and what patterns match."""
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
 from backstay.permissions.call_site import CallSite
 from backstay.sandbox import resolve_paths
 from backstay.sandbox.resolve_paths import MATCHES, NOWHERE, follow_links, match
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import Mode
 
 
 @pytest.fixture
@@ -195,3 +198,80 @@ def test_a_file_that_a_command_writes_and_that_has_another_name_is_said(tmp_path
             assert decide(command) == "allow"
     for command in ("echo x > linked", "echo x | tee linked", "cp plain linked", "touch linke*", "cp plain ./linked"):
         assert decide(command) == "ask"
+
+
+COMPARES = (
+    "a b",
+    "-- a b",
+    "a -- b",
+    "a .",
+    ". a",
+    "./a b/",
+    "b/x a",
+    "-p --stat a b",
+    "'a' \"b\"",
+    "a*",
+    "[ab]",
+    "a ../work/b",
+)
+ONE_OF_THEM = (
+    "main feature",
+    "HEAD~1 HEAD -- a",
+    "HEAD a",
+    "main a",
+    "a missing",
+    "a",
+    "-- a",
+    "a..b",
+    "src b",
+    "b b/x",
+)
+
+
+def decide_diff(folder: Path, operands: str, mode: Mode = "default", deny: str = "") -> str:
+    """Decide about `git diff`, with the files that lie there."""
+    site = CallSite(cwd=f"{folder}/work", home=str(folder))
+    held = (Rule.parse("deny", deny, source="flag"),) if deny else ()
+    call = Call(spec_of("Bash"), {"command": operands if "diff" in operands else f"git diff {operands}"})
+    paths, globs = paths_to_resolve(call, site, held)
+    seen = msgspec.structs.replace(site, links=follow_links(paths), globs=match(globs))
+    return judge_call(call, seen, held, mode=mode).decision
+
+
+@pytest.fixture
+def compared(tmp_path: Path) -> Path:
+    """A folder that is no repository, with two folders to be compared."""
+    for name in ("a/.env", "a/x", "b/x", "src/x"):
+        (tmp_path / "work" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "work" / name).write_text("x")
+    return tmp_path
+
+
+@pytest.mark.parametrize("operands", COMPARES)
+@pytest.mark.parametrize("broken", [False, True])
+def test_git_reads_two_paths_to_their_ends(compared: Path, operands: str, *, broken: bool) -> None:
+    if broken:  # what git takes for no repository, and nobody else
+        (compared / "work/.git").mkdir()
+
+    assert decide_diff(compared, operands) == "ask"
+    assert decide_diff(compared, operands, "bypassPermissions", "Read(.env)") == "ask"
+    assert decide_diff(compared, operands, "bypassPermissions", "Read(other/**)") == "allow"
+
+
+@pytest.mark.parametrize("operands", ONE_OF_THEM)
+def test_git_reads_what_is_no_path_from_the_repository(compared: Path, operands: str) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=compared / "work", check=True)
+
+    assert decide_diff(compared, operands) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["git -C inner diff a b", "cd inner && git diff a .", "cd inner/b && git diff ../a ."]
+)
+def test_git_reads_two_paths_to_their_ends_in_other_folders(compared: Path, command: str) -> None:
+    (compared / "work").rename(compared / "inner")
+    (compared / "work").mkdir()
+    (compared / "inner").rename(compared / "work/inner")
+
+    assert decide_diff(compared, command, "bypassPermissions", "Read(.env)") == "ask"
+    assert decide_diff(compared, command, "bypassPermissions", "Read(other/**)") == "allow"

@@ -4,6 +4,7 @@ Which sensitive files are there is looked up before the call is judged, under a 
 narrow what a search opens (`--include`, `-g`, hidden files left out); flags that are not known narrow nothing.
 """
 
+import posixpath
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -39,7 +40,7 @@ MOST_NARROWED: Final = 60
 """Files that a command names, of which it is looked at for each how its options narrow what is read below it."""
 
 _MARK: Final = re.compile(
-    r"<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed|revision|shared)(, each)?(, and before)? (\d+)>"
+    r"<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed|revision|shared)(, each)?(, and before)? (\d+)(?: (\d+))?>"
 )
 _MOVERS: Final = frozenset(("cp", "mv"))
 _GREPS: Final = frozenset(("grep", "egrep", "fgrep"))
@@ -80,12 +81,16 @@ class Lookup(msgspec.Struct, frozen=True):
     """Whether git shows older contents too, which are not known."""
     patterns: tuple[str, ...] = ()
     """What the files are about, as `path_rules.absolute_patterns` gives it; the sensitive ones where nothing is said."""
+    compared: tuple[str, ...] = ()
+    """A path and what `git diff` may compare it with, `*` where that is not known: if both are there, all below the path counts too."""
 
     @property
     def text(self) -> str:
         """The name under which `CallSite.globs` has what was found. No path begins like it."""
-        mark = f"<{self.which}{', each' if self.each else ''}{', and before' if self.past else ''} {len(self.folder)}>"
-        return mark + self.folder + "\n".join(self.patterns)
+        flags = f"{', each' if self.each else ''}{', and before' if self.past else ''}"
+        compared = "\n".join(self.compared)
+        mark = f"<{self.which}{flags} {len(self.folder)}{f' {len(compared)}' if compared else ''}>"
+        return mark + self.folder + compared + "\n".join(self.patterns)
 
     @property
     def by_git(self) -> bool:
@@ -98,10 +103,12 @@ def lookup_of(text: str) -> Lookup | None:
     found = _MARK.match(text)
     if found is None:
         return None
-    end = found.end() + int(found[4])
+    middle = found.end() + int(found[4])
+    end = middle + int(found[5] or 0)
+    compared = tuple(text[middle:end].split("\n")) if middle < end else ()
     patterns = tuple(text[end:].split("\n")) if end < len(text) else ()
     which: Which = found[1]  # type: ignore[assignment]  # the expression has these words and no other
-    return Lookup(text[found.end() : end], which, bool(found[2]), bool(found[3]), patterns)
+    return Lookup(text[found.end() : middle], which, bool(found[2]), bool(found[3]), patterns, compared)
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -271,7 +278,9 @@ def _narrow(program: str, words: "Sequence[Word]", place: Lookup, call_site: Cal
     from backstay.permissions.unasked.table import programs  # noqa: PLC0415 - likewise
 
     if program == "git":
-        return _by_git(words, place, call_site)
+        found = _by_git(words, place, call_site)
+        compared = _compared(words, place, call_site) if found is not None and found.place.which != "all" else ()
+        return Search(msgspec.structs.replace(found.place, compared=compared)) if found and compared else found
     if program == "rg":
         known = [word for word in words if word.value is not None]
         found = _by_rg(take_apart(known, programs()["rg"].rows[0].options), place)
@@ -355,11 +364,47 @@ def _by_git(words: "Sequence[Word]", place: Lookup, call_site: CallSite) -> Sear
     word = folder.removeprefix(here.rstrip("/") + "/")
     if ENDING.fullmatch(word):
         return Search(whole, (word,))
-    if word in ahead and (COMMIT.fullmatch(word) or _EARLIER.fullmatch(word)):
+    if word in ahead and not narrowed and (COMMIT.fullmatch(word) or _EARLIER.fullmatch(word)):
         return Search(whole)
     return Search(Lookup(folder, "tracked" if narrowed else "named"))
 
 
+def _compared(words: "Sequence[Word]", place: Lookup, call_site: CallSite) -> tuple[str, ...]:
+    """Return a path and what `git diff` may compare it with where it finds no repository, or one that does not hold both.
+
+    It reads both to their ends then, tracked or not. Empty when the path is none of two that are named.
+    """
+    from backstay.permissions.unasked.options import take_apart  # noqa: PLC0415 - the tables load when the first command is read
+    from backstay.permissions.unasked.table import programs  # noqa: PLC0415 - likewise
+
+    git = programs()["git"]
+    known = [word for word in words if word.value is not None]
+    before = take_apart(known, next(row.options for row in git.rows if row.grammar), stop=True)
+    if not before.operands or before.operands[0].value != "diff":
+        return ()
+    given = take_apart(before.operands[1:], git.sub["diff"].options, number=True)
+    values = [word.value or "" for word in given.operands]
+    path = plain(place.folder, call_site.os)
+    bases = ((at, _base_of(path, value, call_site)) for at, value in enumerate(values))
+    at, base = next(((at, base) for at, base in bases if base), (0, ""))
+    unclear = len(known) < len(words) or any(map(_UNCLEAR.search, values))
+    if not base or (len(values) < 2 and not unclear):
+        return ()
+    if unclear or at > 1:
+        return (place.folder, "*") if unclear else ()
+    return (place.folder, plain(posixpath.join(base, values[1 - at]), call_site.os))
+
+
+def _base_of(path: str, value: str, call_site: CallSite) -> str:
+    """Return the folder that a word was written in, if it means the path; else an empty text."""
+    if path == plain(posixpath.join(call_site.cwd, value), call_site.os):
+        return call_site.cwd
+    tail = plain(f"/{value}", call_site.os)
+    return path.removesuffix(tail) or "/" if path.endswith(tail) or tail == "/" else ""
+
+
+_UNCLEAR: Final = re.compile(r"[*?\[\\\n]|(?:^|/)\.\.?(?:/|$)")
+"""What may be several words, or in which folder it was written cannot be told."""
 _LOGS: Final = ("log", "whatchanged")
 _OF_ANYWHERE: Final = ("stash", "reflog", "range-diff")
 _ANYWHERE: Final = "--all --branches --tags --remotes --glob --reflog -g --walk-reflogs"

@@ -81,6 +81,13 @@ def find_below(lookup: Lookup, listings: Listings) -> tuple[str, ...]:
 
 
 def _find(lookup: Lookup, listings: Listings) -> Iterator[str]:
+    if lookup.compared:
+        path, other = lookup.compared
+        alone = replace(lookup, compared=())
+        found = dict.fromkeys(_find(alone, listings))
+        if os.path.lexists(path) and (other == "*" or os.path.lexists(other)):
+            found |= dict.fromkeys(_find(replace(alone, folder=path, which="all", past=False), listings))
+        return iter(found)
     if lookup.by_git:
         return _find_tracked(lookup)
     if not lookup.patterns:
@@ -376,7 +383,11 @@ def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, 
     paths = _try_to_expand(lookup.folder, listings, until)
     if paths is None:
         return NOT_TOLD
-    found = [find_below(replace(lookup, folder=path, each=False), listings) for path in paths]
+    other = lookup.compared[1:]
+    found = [
+        find_below(replace(lookup, folder=path, each=False, compared=(path, *other) if other else ()), listings)
+        for path in paths
+    ]
     return NOT_TOLD if NOT_TOLD in found else tuple(path for each in found for path in each)
 
 

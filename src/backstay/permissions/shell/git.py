@@ -106,7 +106,7 @@ def read_git(asked: Asked, effect: Effect) -> None:
         effect.touch("read", field, site)
     shows_others = name in SHOWERS and (name != "bundle" or _creates(rest))
     if shows_others or line.has("--no-index") or _shows(name, rest):
-        for field in _below(name, rest):
+        for field in (*_below(name, rest), *(field for field in line.operands if field.glob)):
             effect.touch("read", field, site)
         effect.deepen()
     if name in _MOVERS and before.has("-C"):

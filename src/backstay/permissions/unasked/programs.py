@@ -455,11 +455,15 @@ def _git_contents(name: str, words: Sequence[Word], given: Given, around: Around
     if name == "grep" or given.has("--no-index") or not shows_contents(name, given):
         return []  # a search reaches below what it names by itself
     touches = list[Touch]()
-    for word in narrowing(name, words, given) or (HERE,):
+    two = (
+        given.operands if name == "diff" and len(given.operands) == 2 else ()
+    )  # they may be compared without a repository
+    for word in two or narrowing(name, words, given) or (HERE,):
         value = word.value or ""
         inner = REVISION_PATH.fullmatch(value)
         if re.search(r"[*?\[\\]|^:", value):
             touches += around.touch("read", HERE, deep=True)
+            touches += around.touch("read", word, deep=True) if word.glob else []
         elif inner is None:
             touches += around.touch("read", word, deep=True)
         elif name != "show":  # that lists a folder; the others go through it
