@@ -111,10 +111,23 @@ async def test_a_snapshot_that_cannot_be_kept_disturbs_nobody(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "changed", ["vocab/events.py", "logic/progress.py", "logic/permissions/fingerprints.py", "wire/codec.py"]
+    "changed",
+    [
+        "vocab/events/tools.py",
+        "logic/state/progress.py",
+        "permissions/verdict.py",
+        "hooks/gates.py",
+        "checkpoints/tree.py",
+    ],
 )
 def test_whatever_changes_the_meaning_of_a_log_makes_other_snapshots(tmp_path: Path, changed: str) -> None:
-    for name in ("vocab/events.py", "logic/progress.py", "logic/permissions/fingerprints.py", "wire/codec.py"):
+    for name in (
+        "vocab/events/tools.py",
+        "logic/state/progress.py",
+        "permissions/verdict.py",
+        "hooks/gates.py",
+        "checkpoints/tree.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1")
     before = digest_of(tmp_path)

@@ -12,6 +12,7 @@ import pytest
 from backstay import open_session, tool
 from backstay.cli.root import run
 from backstay.config.layers import read_layers
+from backstay.config.trust.trust_store import TrustStore
 from backstay.session.subagents import child_tool
 from tests.contracts.kit import call, scripted
 
@@ -79,6 +80,33 @@ async def test_a_child_hears_the_hooks_that_came_while_its_parent_was_open(work:
         await session.run("two")
 
     assert ran == ["free"]
+
+
+async def test_a_child_does_not_run_a_hook_that_waits_for_trust_in_its_parent(work: Path) -> None:
+    (work / ".git").mkdir()
+    settings = work / ".claude" / "settings.json"
+
+    def trust(command: str) -> None:
+        write(settings, {"PreToolUse": [{"matcher": "poke", "hooks": [{"type": "command", "command": command}]}]})
+        TrustStore(work.parent / "data").record(read_layers(work).trust.survey, 1)
+
+    @tool(effect="pure")
+    async def poke(what: str) -> str:
+        """Poke."""
+        return what
+
+    trust("exit 0")
+    script = work.parent / "script.json"
+    poked = {"calls": [{"name": "poke", "args": {"what": "x"}}]}
+    replies = [poked, {"text": "a"}, {"calls": [{"name": "delegate", "args": {"prompt": "go"}}]}, {"text": "b"}]
+    script.write_text(json.dumps(replies), encoding="utf-8")
+    given: dict[str, Any] = {"cwd": work, "store": None, "permission_mode": "bypassPermissions", "fs_scope": "full"}
+    async with open_session(model=f"scripted:{script}", tools=[poke, child_tool()], **given) as session:
+        await session.run("one")
+        trust('touch "$PWD/ran"; eval "$(cat x)"')  # this cannot be followed, so it waits for --trust
+        await session.run("two")
+
+    assert not (work / "ran").exists()
 
 
 async def test_trust_for_a_run_is_not_about_hooks_that_come_later(work: Path) -> None:

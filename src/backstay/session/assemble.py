@@ -290,6 +290,7 @@ class _Built(Struct, frozen=True):
             self.project.reload = Reloading(
                 given,
                 options,
+                options,
                 self.project,
                 self.runner,
                 self.toolbox,

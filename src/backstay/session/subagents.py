@@ -268,7 +268,6 @@ async def open_child(
     """Run a child session in the same store, with the parent's model, mode, tools and person, and no children of its own."""
     prompt = started.prompt if started.whole is None else await fetch_text((started.whole,), store.blob)
     fork = await plans.of(started, prompt, await _earlier_prompt(store, started, services))
-    hooks = services.policy.hooks
     inherited = replace(
         options,
         store=store,
@@ -281,10 +280,7 @@ async def open_child(
         permission_mode=services.mode,
         rules=services.policy.rules,
         resolved=replace(
-            options.resolved,
-            hooks=hooks[
-                : len(hooks) - len(options.hooks)
-            ],  # the caller's stand behind those of settings, and are handed on as they are
+            (plans.project and plans.project.newest_settings) or options.resolved,
             strictest_mode=services.policy.strictest_mode,
             bypass_forbidden=services.policy.bypass_forbidden,
         ),

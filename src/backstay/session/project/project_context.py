@@ -24,7 +24,7 @@ from backstay.runtime.services import DispatchHooks, ReadFolderNotes
 from backstay.sandbox.environment import harden_environment
 from backstay.session.apply_settings import read_settings_files
 from backstay.session.open import Prepared
-from backstay.session.options import Options, ResolvedOptions
+from backstay.session.options import Options, ResolvedOptions, ResolvedSettings
 from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.session.workspace import path_resolver
 from backstay.system.files import has_changed
@@ -75,6 +75,8 @@ class ProjectContext:
         self._runner: Runner | None = None
         self._refresh_lock = anyio.Lock()
         self.settings_notes: tuple[str, ...] = ()
+        self.newest_settings: ResolvedSettings | None = None
+        """What the settings came to when they changed while the session is open; None while they did not."""
         """What is to be said about the settings files."""
         self.servers = servers
         self.reload: Callable[[], Awaitable[None]] | None = None
@@ -262,13 +264,15 @@ class Reloading(Struct):
 
     given: Options
     """The caller's options, before any file was read."""
+    first: ResolvedOptions
+    """What they came to at the opening."""
     now: ResolvedOptions
     project: ProjectContext
     runner: Runner
     toolbox: Toolbox
     caller_hooks: Sequence[HookSpec]
     rebuild_dispatch: RebuildDispatch
-    tell: Callable[[str], None] = lambda words: None
+    tell: Callable[[str], None]
 
     async def __call__(self) -> None:
         """Look, and read again if need be. Settings that cannot be read leave everything as it was."""
@@ -304,6 +308,8 @@ class Reloading(Struct):
         self.toolbox.rules = options.rules
         runner.in_force.resolve_paths = path_resolver(services.tools, runner.policy.call_site, options.rules)
         runner.in_force.dispatch_hooks = self.rebuild_dispatch(options, hooks)
+        first = self.first.resolved  # programs go on with the variables of the opening
+        self.project.newest_settings = replace(options.resolved, keys=first.keys, environment=first.environment)
 
     async def _speak(self, before: str) -> None:
         language = self.now.resolved.layered.settings.language
