@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from backstay.permissions.data_tables import read_table
 from backstay.vocab.errors import EgressRefused, UserError
 
 Address = IPv4Address | IPv6Address
@@ -39,7 +38,9 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @functools.cache
 def table() -> Table:
     """Read the table of hosts that are not public."""
-    return msgspec.convert(read_table("networks"), Table)
+    from importlib.resources import files  # noqa: PLC0415 - it loads when a call is first judged, not with the package
+
+    return msgspec.toml.decode(files("backstay.permissions").joinpath("networks.toml").read_bytes(), type=Table)
 
 
 class Judged(NamedTuple):

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from backstay.permissions.call_site import CallSite
-from backstay.permissions.data_tables import Mixed, read_places
 from backstay.permissions.path_rules import name_tokens, shell_tokens
 from backstay.permissions.paths import ResolvedPath, fold, plain, within, workspace
 from backstay.permissions.wildcards import Tokens, expression, meets
@@ -21,6 +21,39 @@ _DEVICE: Final = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|disk|mmcblk|loop|md|dm-|ma
 _DRIVE_ROOT: Final = re.compile(r"[a-z]:(/[^/]*)?")
 _RUN_HERE: Final = "a hook, a server, git or a shell runs it here"
 Kind = Literal["protected", "sensitive"]
+Mixed = Literal["", "credential", "key"]
+
+
+class PlaceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names of files and folders that are on a list for one reason."""
+
+    why: str
+    names: tuple[str, ...] = ()
+    """They hold in any folder. One of a folder covers what is below it."""
+    absolute: tuple[str, ...] = ()
+    """They begin at the root."""
+    home: tuple[str, ...] = ()
+    """They hold in the person's home folder alone."""
+    mixed: Mixed = ""
+    """What some such files hold and most do not: a search of a whole folder asks only about those that do."""
+    sealed: Literal["", "folder", "home"] = ""
+    """Where the sandbox of programs keeps them from being changed."""
+
+
+class PlaceList(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of the lists of places."""
+
+    places: tuple[PlaceGroup, ...]
+    templates: PlaceGroup
+    """What a name of `places` covers and is not meant all the same."""
+
+
+@cache
+def read_places(name: Kind) -> PlaceList:
+    """Read one of the lists of places that people may want to see and extend: `*.toml` beside this file."""
+    from importlib.resources import files  # noqa: PLC0415 - it loads when a call is first judged, not with the package
+
+    return msgspec.toml.decode(files("backstay.permissions").joinpath(f"{name}.toml").read_bytes(), type=PlaceList)
 
 
 def find_protected(resolved: ResolvedPath, call_site: CallSite) -> str:

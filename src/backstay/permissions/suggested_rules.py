@@ -4,8 +4,9 @@ import re
 from functools import cache
 from typing import Final
 
+import msgspec
+
 from backstay.permissions.call_site import CallSite, Command, Script
-from backstay.permissions.data_tables import read_lists
 from backstay.permissions.paths import ResolvedPath, plain, within
 
 MOST: Final = 5
@@ -86,4 +87,7 @@ def _prefix(words: list[str]) -> str:
 
 @cache
 def _lists() -> dict[str, frozenset[str]]:
-    return {name: frozenset(words) for name, words in read_lists("offers").items()}
+    from importlib.resources import files  # noqa: PLC0415 - it loads when a call is first judged, not with the package
+
+    content = files("backstay.permissions").joinpath("offers.toml").read_bytes()
+    return msgspec.toml.decode(content, type=dict[str, frozenset[str]])

@@ -22,7 +22,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from backstay.permissions.data_tables import read_places
+from backstay.permissions.sensitive_paths import read_places
 from backstay.system.folders import project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import FsScope

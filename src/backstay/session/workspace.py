@@ -191,9 +191,11 @@ async def check_sandbox(options: ResolvedOptions, recorded: FsScope) -> str:
     scope = options.fs_scope or recorded
     if scope == "full":
         return ""
+    is_named = options.fs_scope == scope and not options.lineage.parent
+    if not is_named and not (data_dir() / "sandbox.json").exists():
+        return ""  # nothing was probed for here yet
     from backstay.sandbox.probe import probe, recall  # noqa: PLC0415 - likewise
 
-    is_named = options.fs_scope == scope and not options.lineage.parent
     report = await anyio.to_thread.run_sync(probe if is_named else recall, scope)
     if report is None or report.available:
         return ""
