@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.sandbox.git import list_tracked
+from backstay.sandbox.git import list_tracked, submodule_paths
 
 FILES = ("a.py", "src/a.py", "src/deep/ä b.py", "src/deep/" + "long" * 40, ".env", "z")
 
@@ -102,3 +102,13 @@ def test_an_index_that_goes_on_where_it_should_end_is_not_guessed(repository: Pa
     index.write_bytes(content[:-20] + b"\0\0\0\0" + content[-20:])
 
     assert names(repository) is None
+
+
+def test_an_index_with_whole_folders_names_neither_files_nor_submodules(repository: Path) -> None:
+    for words in (("commit", "-qm", "1"), ("sparse-checkout", "set", "--cone", "--sparse-index", "other")):
+        git(repository, *words)
+    assert "\n040000 " in git(repository, "ls-files", "--stage", "--sparse")
+
+    assert names(repository) is None
+    with pytest.raises(ValueError, match=r"whole folders"):
+        submodule_paths(repository / ".git")

@@ -279,7 +279,7 @@ def _narrow(program: str, words: "Sequence[Word]", place: Lookup, call_site: Cal
 
     if program == "git":
         found = _by_git(words, place, call_site)
-        compared = _compared(words, place, call_site) if found is not None and found.place.which != "all" else ()
+        compared = _find_comparison(words, place, call_site) if found is not None and found.place.which != "all" else ()
         return Search(msgspec.structs.replace(found.place, compared=compared)) if found and compared else found
     if program == "rg":
         known = [word for word in words if word.value is not None]
@@ -369,7 +369,7 @@ def _by_git(words: "Sequence[Word]", place: Lookup, call_site: CallSite) -> Sear
     return Search(Lookup(folder, "tracked" if narrowed else "named"))
 
 
-def _compared(words: "Sequence[Word]", place: Lookup, call_site: CallSite) -> tuple[str, ...]:
+def _find_comparison(words: "Sequence[Word]", place: Lookup, call_site: CallSite) -> tuple[str, ...]:
     """Return a path and what `git diff` may compare it with where it finds no repository, or one that does not hold both.
 
     It reads both to their ends then, tracked or not. Empty when the path is none of two that are named.

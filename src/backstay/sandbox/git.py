@@ -352,13 +352,14 @@ LARGEST: Final = 128 * 1024 * 1024
 
 _TIMES: Final = 40
 """Bytes of an entry before its hash."""
-_SPLIT: Final = b"link"
-_WHOLE: Final = (_SPLIT, b"sdir")
-"""Extensions of an index that does not name every file by itself."""
+_WHOLE: Final = (b"link", b"sdir")
+"""Extensions of an index that does not name every file by itself: a part of one, or one with whole folders."""
 _MODE: Final = 24
 """The offset of the mode in an entry."""
 _GITLINK: Final = b"\x00\x00\xe0\x00"
 """The mode of a submodule, 160000."""
+_FOLDER: Final = b"\x00\x00\x40\x00"
+"""The mode of a whole folder, 040000."""
 
 
 def repository_of(folder: str) -> Path | None:
@@ -374,7 +375,7 @@ def list_tracked(folder: str) -> Iterator[str] | None:
     try:
         git = _git_folder(root)
         content = _content(git / "index")
-        names = [name for name, _ in _entries(content, _hash_size(git), _WHOLE)]
+        names = [name for name, _ in _entries(content, _hash_size(git))]
     except FileNotFoundError:
         return iter(())  # nothing was ever added
     except (OSError, ValueError, IndexError):
@@ -389,10 +390,10 @@ def submodule_paths(git: Path) -> tuple[str, ...]:
         content = _content(git / "index")
     except FileNotFoundError:
         return ()
-    if _GITLINK not in content and _SPLIT not in content:
+    if not any(each in content for each in (_GITLINK, _FOLDER, *_WHOLE)):
         return ()
     try:
-        entries = _entries(content, _hash_size(git), (_SPLIT,))
+        entries = _entries(content, _hash_size(git))
     except IndexError as exc:
         raise ValueError("the index is cut off") from exc
     return tuple(os.fsdecode(name) for name, mode in entries if mode == _GITLINK)
@@ -433,8 +434,8 @@ def _content(path: Path) -> bytes:
         return file.read(LARGEST)
 
 
-def _entries(content: bytes, hash_size: int, unknown: tuple[bytes, ...]) -> list[tuple[bytes, bytes]]:
-    """Read the names and modes of the entries, by `gitformat-index`. Raise `ValueError` for other formats, and for some extensions."""
+def _entries(content: bytes, hash_size: int) -> list[tuple[bytes, bytes]]:
+    """Read the names and modes of the entries, by `gitformat-index`. Raise `ValueError` for other formats, or if some are folders."""
     version, count = int.from_bytes(content[4:8], "big"), int.from_bytes(content[8:12], "big")
     if content[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("no index that is known")
@@ -451,9 +452,11 @@ def _entries(content: bytes, hash_size: int, unknown: tuple[bytes, ...]) -> list
         name = name[:kept] + content[at:end]
         at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
         entries.append((name, content[start + _MODE : start + _MODE + 4]))
+    if any(mode == _FOLDER for _, mode in entries):
+        raise ValueError("the index names whole folders")
     while at + 8 <= len(content) - hash_size:
-        if content[at : at + 4] in unknown:
-            raise ValueError("the index is a part of one")
+        if content[at : at + 4] in _WHOLE:
+            raise ValueError("the index does not name every file")
         at += 8 + int.from_bytes(content[at + 4 : at + 8], "big")
     if at != len(content) - hash_size:
         raise ValueError("the index does not end where it should")
