@@ -29,7 +29,6 @@ class BoundedText:
     """A growing text of which only the beginning and the end are kept."""
 
     def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
-        self._head_limit = head
         self._tail_limit = tail
         self._head: list[str] = []
         self._room = head
