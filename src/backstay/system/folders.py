@@ -1,8 +1,10 @@
 """Find the project root and Backstay's data folder."""
 
 import os
+import re
 import stat
 from pathlib import Path
+from typing import Final
 
 
 def project_root(cwd: Path) -> Path:
@@ -29,10 +31,13 @@ def bytecode_environment() -> dict[str, str]:
     return {"PYTHONPYCACHEPREFIX": str(data_dir() / "pycache")}
 
 
+_HEAD: Final = re.compile(r"ref: refs/[^\s\x00-\x20]+|[0-9a-f]{40,64}")
+
+
 def git_ref(root: Path) -> str | None:
     """Return the branch or commit that `root` is on, from git's own file; None outside a repository."""
     try:
-        handle = os.open(root / ".git" / "HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(root / ".git" / "HEAD", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:  # an untrusted repository may have anything there
@@ -42,4 +47,4 @@ def git_ref(root: Path) -> str | None:
         return None
     finally:
         os.close(handle)
-    return head.removeprefix("ref: refs/heads/") or None
+    return head.removeprefix("ref: refs/heads/") if _HEAD.fullmatch(head) else None

@@ -80,6 +80,14 @@ def test_a_strange_file_where_git_keeps_its_branch_is_no_branch(tmp_path: Path) 
     head.unlink()
     head.write_bytes(b"ref: refs/heads/\xff\n")
     assert git_ref(tmp_path) == "\ufffd"
+    for line in ("the first line of a private note", "ref: refs/heads/a b", "ref: /etc"):
+        head.write_text(line)
+        assert git_ref(tmp_path) is None
+    private = tmp_path / "private"
+    private.write_text("ref: refs/heads/private")
+    head.unlink()
+    head.symlink_to(private)
+    assert git_ref(tmp_path) is None
 
 
 async def test_a_program_is_told_what_was_left_out_because_nobody_trusts_the_workspace(repository: Repository) -> None:
