@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.instructions.repository import branch_of
+from backstay.instructions.build import branch_of
 from tests.instructions.world import World
 
 NAMED = {
