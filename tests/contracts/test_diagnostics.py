@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from backstay import Session, TurnFailed, open_session, tool
 from backstay.catalog.load import with_log
-from backstay.export.diagnostic.check import Report, check, parse_diagnostic, read_diagnostic, replay
+from backstay.export.diagnostic.check import Report, check
 from backstay.export.diagnostic.export import json_lines, load_source, write_diagnostic
+from backstay.export.diagnostic.external_payloads import Resolver
 from backstay.export.diagnostic.lines import DiagnosticSource
-from backstay.export.diagnostic.payloads import Resolver
+from backstay.export.diagnostic.read_back import parse_diagnostic, read_diagnostic, replay
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
 from backstay.stores.open import open_store
 from backstay.stores.trace import TraceSlice, trace_folder, trace_path

@@ -18,9 +18,10 @@ from backstay.cli.output import COULD_NOT, escape_line, print_json, print_line, 
 from backstay.cli.secrets import redactor_of
 from backstay.cli.shared_options import StoreLocation, as_json, with_location
 from backstay.config.person import require_person
-from backstay.export.diagnostic.check import check, in_words, read_diagnostic
+from backstay.export.diagnostic.check import check, in_words
 from backstay.export.diagnostic.export import json_lines, load_source, write_diagnostic
-from backstay.export.diagnostic.payloads import Resolver
+from backstay.export.diagnostic.external_payloads import Resolver
+from backstay.export.diagnostic.read_back import read_diagnostic
 from backstay.export.formats import write_pieces
 from backstay.export.log_file import folder_lines, log_lines, read_log
 from backstay.export.log_file import import_log as make_session

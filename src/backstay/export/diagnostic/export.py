@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from backstay.catalog.load import PagedLog
+from backstay.export.diagnostic.external_payloads import Payloads, join
 from backstay.export.diagnostic.lines import DiagnosticSource, lines_of
 from backstay.export.diagnostic.messages import Fields, MessageHistory
-from backstay.export.diagnostic.payloads import Payloads, join
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.stores.trace import read_trace, trace_folder
 from backstay.stores.trace_lines import HISTORIES

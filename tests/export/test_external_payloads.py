@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.export.diagnostic.payloads import PART, PayloadError, Payloads, Problem, Reference, Resolver
+from backstay.export.diagnostic.external_payloads import PART, PayloadError, Payloads, Problem, Reference, Resolver
 from backstay.vocab.errors import UserError
 
 
