@@ -14,7 +14,9 @@ from msgspec import Struct, structs
 from backstay.permissions.call_site import CallSite, Command, Layer
 from backstay.permissions.shell.effects import Effect, guess, is_stream
 from backstay.permissions.shell.expand import Field, Site, base_name
-from backstay.permissions.shell.inline_code import (
+from backstay.permissions.shell.lookup import effect_of
+from backstay.permissions.shell.plain_grammar import read_plain
+from backstay.permissions.shell.possible_commands import (
     cut,
     guess_output,
     may_be_script,
@@ -22,8 +24,6 @@ from backstay.permissions.shell.inline_code import (
     run_by_others,
     values_of,
 )
-from backstay.permissions.shell.lookup import effect_of
-from backstay.permissions.shell.plain_grammar import read_plain
 from backstay.permissions.shell.table import rewriters, rows, usual_name, words, wraps
 from backstay.permissions.shell.tree import Seen, read_tree
 from backstay.permissions.unasked import Outside, operand_kinds

@@ -312,6 +312,10 @@ class Words(Reader):
         """Read `$(list)` or `<(list)`, and give its text."""
         raise NotImplementedError
 
+    def keep(self, text: str) -> None:
+        """Read a text that a builtin keeps to run it later."""
+        raise NotImplementedError
+
 
 def spread(given: Sequence[Held]) -> Iterator[list[Field]]:
     """Give the words of a command with each value that they may have, one word at a time.
