@@ -190,7 +190,7 @@ async def test_a_new_skill_is_listed_from_the_next_turn_on_and_one_that_nobody_t
         assert await whys(session) == ["start", "changed"]
         assert {"tidy", "scrub"} <= {spec.name for spec in session.list_commands()}
         assert session.project is not None
-        assert any("sly/SKILL.md:1: It was not looked at" in note for note in session.project.notes)
+        assert any("sly/SKILL.md:1: It was not looked at" in note for note in session.project.notices)
     assert [("About scrub." in each.instructions) for each in model.heard] == [False, True, True]
     assert "About sly." not in model.heard[-1].instructions
 
@@ -205,7 +205,7 @@ async def test_a_note_does_not_bring_what_a_rule_denies_to_read(repository: Repo
     async with repository.open(model=model, rules=[Rule.parse("deny", "Read(secret/**)")]) as session:
         await session.run("a")
         assert session.project is not None
-        notes = session.project.notes
+        notes = session.project.notices
 
     (request,) = model.heard
     assert "Run make test." in request.instructions

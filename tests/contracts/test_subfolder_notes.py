@@ -214,7 +214,7 @@ async def test_a_note_that_a_rule_denies_is_not_shown_and_the_person_is_told(rep
     assert "ROUTES" in found
     assert "frozen" not in found
     assert kit is not None
-    assert any("packages/api/AGENTS.md" in words and "denies" in words for words in kit.notes)
+    assert any("packages/api/AGENTS.md" in words and "denies" in words for words in kit.notices)
 
 
 async def test_whatever_goes_wrong_with_notes_the_result_of_the_call_is_whole(repository: Repository) -> None:

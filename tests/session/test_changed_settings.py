@@ -53,7 +53,7 @@ async def test_a_guard_stays_when_its_file_is_the_only_one_and_goes(work: Path) 
         settings.unlink()
         await session.run("two")
         assert session.project is not None
-        assert "still hold" in session.project.notes[-1]
+        assert "still hold" in session.project.notices[-1]
 
     assert ran == []
 

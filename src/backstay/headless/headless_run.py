@@ -439,7 +439,7 @@ class HeadlessRun:
         for words in self._session.warnings[self._warnings_told :]:
             self._warn(words)
         self._warnings_told = len(self._session.warnings)
-        notes = self._session.project.notes if self._session.project is not None else ()
+        notes = self._session.project.notices if self._session.project is not None else ()
         news = [words for words in notes if words not in self._notes_told]
         self._notes_told += news
         for words in first_notes(news, trusted=self._job.options.trust is not False):

@@ -61,7 +61,7 @@ def memory_command(
     name, rest = name or "list", rest.strip()
     found = SUBCOMMANDS.get(name)
     if found is None or (by != "user" and not found.for_model):
-        return refuse(_unknown(name, by))
+        return _refuse_subcommand(name, by)
     if by != "user" and found.writes and mode == "plan":
         return refuse("Nothing is written in plan mode, and a memory neither. Propose it after the plan.")
     try:
@@ -172,12 +172,12 @@ _ANSWERS: Final[Mapping[str, Callable[[_MemoryRequest], MemoryAnswer]]] = {
 }
 
 
-def _unknown(name: str, by: By) -> str:
+def _refuse_subcommand(name: str, by: By) -> MemoryAnswer:
     if name in SUBCOMMANDS:
         what = "see pending" if name == "pending" else name
-        return f"Only the person can {what} memories. You may: list, show, add, used."
+        return refuse(f"Only the person can {what} memories. You may: list, show, add, used.")
     known = ", ".join(known for known, each in SUBCOMMANDS.items() if by == "user" or each.for_model)
-    return f"There is no /memory {name[:40]!r}. There is: {known}."
+    return refuse(f"There is no /memory {name[:40]!r}. There is: {known}.")
 
 
 def _origin(asked: _MemoryRequest) -> str:

@@ -176,7 +176,7 @@ def _tail(rest: str, wide: bool, os: str) -> Tokens:
     segments = [segment for segment in rest.split("/") if segment]
     tokens: list[str] = []
     for segment in segments:
-        tokens += [BELOW] if segment == "**" else ["/", *_segment(fold(segment, os))]
+        tokens += [BELOW] if segment == "**" else ["/", *_segment_tokens(fold(segment, os))]
     if (wide or rest.endswith("/")) and segments[-1:] != ["**"]:
         tokens.append(BELOW)
     if os == "windows" and tokens[2:3] == [":"]:
@@ -184,7 +184,7 @@ def _tail(rest: str, wide: bool, os: str) -> Tokens:
     return tuple(tokens)
 
 
-def _segment(text: str) -> list[str]:
+def _segment_tokens(text: str) -> list[str]:
     tokens: list[str] = []
     at = 0
     while at < len(text):
@@ -221,7 +221,7 @@ def name_tokens(name: str) -> Tokens:
     """Return a name, or several with slashes between them, in which `*` stands for a part of one name."""
     tokens: list[str] = []
     for segment in name.split("/"):
-        tokens += [*_segment(segment), "/"]
+        tokens += [*_segment_tokens(segment), "/"]
     return tuple(tokens[:-1])
 
 
@@ -233,9 +233,9 @@ def shell_tokens(glob: str) -> Tokens:
         if segment == "**":
             mine = [DEEP]
         elif segment == "*" or segment.startswith("*."):
-            mine = [_NO_DOT, *_segment(segment)]
+            mine = [_NO_DOT, *_segment_tokens(segment)]
         else:
-            mine = _segment(segment)
+            mine = _segment_tokens(segment)
         tokens += [*mine, "/"]
     return tuple(tokens[:-1])
 

@@ -45,7 +45,7 @@ class _Rewriting(Struct):
     scan: SecretScan
     records: Sequence[Recorded]
     moved: dict[str, Moved] = field(default_factory=dict)
-    given_up: set[str] = field(default_factory=set)
+    dropped_contents: set[str] = field(default_factory=set)
 
     async def read_blobs(self) -> None:
         """Find out which blobs change, and which contents and listings of files are given up."""
@@ -54,11 +54,11 @@ class _Rewriting(Struct):
             if content is not None:
                 await anyio.to_thread.run_sync(self._take, sha, about, content)
         listings = [
-            sha for sha, about in self.scan.cited.items() if "listing" in about.roles and sha not in self.given_up
+            sha for sha, about in self.scan.cited.items() if "listing" in about.roles and sha not in self.dropped_contents
         ]
-        for sha in sorted(listings) if self.given_up else ():
+        for sha in sorted(listings) if self.dropped_contents else ():
             content = await content_of(self.scan.store, sha)
-            if content is not None and (new := without_contents(content, self.given_up)) is not None:
+            if content is not None and (new := without_contents(content, self.dropped_contents)) is not None:
                 self.moved[sha] = new
 
     def events(self) -> tuple[Recorded, ...]:
@@ -66,7 +66,7 @@ class _Rewriting(Struct):
         change = self.scan.eraser.text
         new = (
             msgspec.structs.replace(
-                each, event=as_stored_event(rewrite_event(each.event, change, self.moved, self.given_up))
+                each, event=as_stored_event(rewrite_event(each.event, change, self.moved, self.dropped_contents))
             )
             for each in self.records
         )
@@ -78,10 +78,10 @@ class _Rewriting(Struct):
         if (
             "listing" in about.roles
         ):  # names in it are never given other words: a restore would write files of those names
-            self.given_up.add(sha)
+            self.dropped_contents.add(sha)
             return
         if "file" in about.roles:
-            self.given_up.add(sha)
+            self.dropped_contents.add(sha)
         eraser = self.scan.eraser
         new = change_blob(content, eraser.mask_known if about.roles == {"media"} else eraser.text)
         if new is not None and about.roles != {"file"}:
@@ -114,7 +114,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
             count=sum(kinds.values()),
             kinds=kinds,
             blobs=len(rewriting.moved),
-            contents=len(rewriting.given_up),
+            contents=len(rewriting.dropped_contents),
         )
         added = await _fact(meta.id, records, changed, erased, lease, reason, clock)
         cited, gone = _citations(records, changed)

@@ -296,7 +296,7 @@ class _Built(Struct, frozen=True):
                 self.toolbox,
                 self.caller_hooks,
                 self.rebuild_dispatch,
-                self.project.add_note,
+                self.project.add_notice,
             )
 
     def attach_session(self, session: Session) -> None:

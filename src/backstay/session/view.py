@@ -290,7 +290,7 @@ class SessionView:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the person about the project context: what was skipped, held back, wrong, or changed meanwhile."""
-        return (*self.project.settings_notes, *self.project.notes) if self.project is not None else ()
+        return (*self.project.settings_notices, *self.project.notices) if self.project is not None else ()
 
     def list_commands(self) -> tuple[CommandSpec, ...]:
         """Return the commands that a person can use, by name."""

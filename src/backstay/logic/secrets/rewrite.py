@@ -59,14 +59,14 @@ def as_text(content: bytes) -> str:
     return content.decode("utf-8", "surrogateescape")
 
 
-def rewrite_event(event: E, change: Change, moved: Mapping[str, Moved], given_up: Iterable[str] = ()) -> E:
+def rewrite_event(event: E, change: Change, moved: Mapping[str, Moved], dropped_contents: Iterable[str] = ()) -> E:
     """Return `event` with other words, citing the blobs that took the places of others.
 
-    `given_up` are contents of files that are kept no longer.
+    `dropped_contents` are contents of files that are kept no longer.
     """
     if isinstance(event, events.ModelReplied) and event.opaque is not None and event.opaque.sha256 in moved:
         event = replace(event, opaque=None)
-    event = _poorer(event, change, frozenset(given_up))
+    event = _poorer(event, change, frozenset(dropped_contents))
     before = msgspec.to_builtins(event)
     after = _walk(before, change, moved)
     return event if after == before else msgspec.convert(after, type(event))
@@ -122,9 +122,9 @@ def list_texts(content: bytes) -> str:
     return _BETWEEN_NAMES.join(map(as_text, names))
 
 
-def without_contents(content: bytes, given_up: Iterable[str]) -> Moved | None:
-    """Return a tree or a plan that lists no content of `given_up` as kept; None when it lists none of them, or is neither."""
-    lost = frozenset(bytes.fromhex(each) for each in given_up)
+def without_contents(content: bytes, dropped_contents: Iterable[str]) -> Moved | None:
+    """Return a tree or a plan that lists no content of `dropped_contents` as kept; None when it lists none of them, or is neither."""
+    lost = frozenset(bytes.fromhex(each) for each in dropped_contents)
     plain = _listing(content)
     if plain is None:
         return None

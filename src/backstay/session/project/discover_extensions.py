@@ -54,8 +54,8 @@ class Discovery(Struct, frozen=True, kw_only=True):
     """Whether work can be handed to agents: without a tool for that, the model is told of none."""
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the person: what was skipped, held back, or wrong."""
+    def notices(self) -> tuple[str, ...]:
+        """Notices for the person: what was skipped, held back, or wrong."""
         held = (f"The plugin {name!r} of this workspace waits for trust." for name in self.plugins.held_back)
         return (*self.plugins.problems, *held, *map(str, self.found.problems), *self.instructions.problems)
 

@@ -67,17 +67,17 @@ class ProjectContext:
         discovery: "Discovery",
         *,
         servers: "Servers | None" = None,
-        notes: Sequence[str] = (),
+        notices: Sequence[str] = (),
         offers: Sequence[str] = (),
     ) -> None:
         self._discovery = discovery
-        self._notes = tuple(notes)
+        self._notices = tuple(notices)
         self._runner: Runner | None = None
         self._refresh_lock = anyio.Lock()
-        self.settings_notes: tuple[str, ...] = ()
+        self.settings_notices: tuple[str, ...] = ()
+        """What is to be said about the settings files."""
         self.newest_settings: ResolvedSettings | None = None
         """What the settings came to when they changed while the session is open; None while they did not."""
-        """What is to be said about the settings files."""
         self.servers = servers
         self.reload: Callable[[], Awaitable[None]] | None = None
         """Reads settings again that were changed."""
@@ -95,7 +95,7 @@ class ProjectContext:
         """Return what finds the notes of subfolders for the session of `state`."""
         from backstay.instructions.notes import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
 
-        return SubfolderNotes(lambda: self._discovery.place, state, self.add_note).find
+        return SubfolderNotes(lambda: self._discovery.place, state, self.add_notice).find
 
     # --- what there is -----------------------------------------------------------------------------------------------------------
 
@@ -138,19 +138,19 @@ class ProjectContext:
         return self._discovery.place.language
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the person about what was discovered."""
+    def notices(self) -> tuple[str, ...]:
+        """Notices for the person about what was discovered."""
         failed = (
             f"The MCP server {name!r} does not answer: {status.why}"
             for name, status in self.server_status().items()
             if status.state == "failed"
         )
-        return (*self._notes, *self._discovery.notes, *failed)
+        return (*self._notices, *self._discovery.notices, *failed)
 
-    def add_note(self, words: str) -> None:
-        """Add a note for the person, once."""
-        if words not in self._notes:
-            self._notes = (*self._notes, words)
+    def add_notice(self, words: str) -> None:
+        """Add a notice for the person, once."""
+        if words not in self._notices:
+            self._notices = (*self._notices, words)
 
     @cached_property
     def inclusions(self) -> "InclusionRunner":
@@ -289,7 +289,7 @@ class Reloading(Struct):
         for words in fresh.resolved.layered.warnings:
             if words not in layered.warnings:
                 self.tell(words)
-        self.project.settings_notes = fresh.resolved.layered.warnings
+        self.project.settings_notices = fresh.resolved.layered.warnings
         options = with_project(fresh, self.project)
         self._apply(options)
         await self.project.apply_read_denials(options.rules)
@@ -338,10 +338,10 @@ async def find_project(
         window=facts[prepared.model].window if prepared.model in facts else ModelFacts().window,
     )
     discovery = await anyio.to_thread.run_sync(look)
-    servers, notes = await _connect_servers(options, discovery, call_site, outputs, stack)
-    project = ProjectContext(discovery, servers=servers, notes=notes)
+    servers, notices = await _connect_servers(options, discovery, call_site, outputs, stack)
+    project = ProjectContext(discovery, servers=servers, notices=notices)
     layered = options.resolved.layered
-    project.settings_notes = (*layered.warnings, *filter(None, (layered.notice,)))
+    project.settings_notices = (*layered.warnings, *filter(None, (layered.notice,)))
     return project
 
 
@@ -392,16 +392,16 @@ async def _connect_servers(
     place = ServerInputs(layered=layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.resolved.keys)
     found = await anyio.to_thread.run_sync(read_servers, place)
     held = (f"The MCP server {each.name!r} of {each.place} is not used: {each.why}" for each in found.held_back)
-    notes = (*found.problems, *found.warnings, *held)
+    notices = (*found.problems, *found.warnings, *held)
     if not found.specs:
-        return None, notes
+        return None, notices
     from backstay.mcp.config.start import JudgedPrograms, ServerPrograms, may_start, session_servers  # noqa: PLC0415 - likewise
 
     own = own_runs(layered.trust, call_site.cwd)
     specs, waiting = await anyio.to_thread.run_sync(may_start, found.specs, options.resolved.held_hooks, own)
-    notes += tuple(waiting)
+    notices += tuple(waiting)
     if not specs:
-        return None, notes
+        return None, notices
     servers = session_servers(
         specs,
         cwd=call_site.cwd,
@@ -412,4 +412,4 @@ async def _connect_servers(
         environment={**os.environ, **harden_environment(os.environ, call_site.roots, call_site.cwd)},
         programs=None if own is None else JudgedPrograms(ServerPrograms(), specs, own),
     )
-    return await stack.enter_async_context(servers), notes
+    return await stack.enter_async_context(servers), notices
