@@ -7,7 +7,7 @@ from typing import Final
 
 from backstay import Session, open_session
 from backstay.catalog.hold import hold_session
-from backstay.logic.decide.step import stamp
+from backstay.logic.state.progress import stamp
 from backstay.logic.state.session_state import state_of
 from backstay.logic.stored_content import digest, to_stored_text
 from backstay.ports import EventStore, FoldSnapshot

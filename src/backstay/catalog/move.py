@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 
 from backstay.catalog.hold import check_unneeded, fold_log, forget_trace, hold_session, whole_log
-from backstay.logic.decide.step import stamp
+from backstay.logic.state.progress import stamp
 from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import Clock, EventStore, SessionQuery
 from backstay.vocab import events

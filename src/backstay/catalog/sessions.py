@@ -18,9 +18,9 @@ from backstay.catalog.hold import (
 from backstay.catalog.load import pages
 from backstay.catalog.move import move as move  # noqa: PLC0414 - a part of this interface
 from backstay.catalog.prune import prune as prune  # noqa: PLC0414 - a part of this interface
-from backstay.logic.decide.step import stamp
 from backstay.logic.state.log_copies import fork_records, node_of
 from backstay.logic.state.outline import project
+from backstay.logic.state.progress import stamp
 from backstay.logic.state.session_state import SessionRecord, record_of
 from backstay.logic.stored_content import as_stored_event
 from backstay.logic.text import HIDDEN, OBEYED

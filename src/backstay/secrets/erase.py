@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct, field
 
 from backstay.catalog.hold import fold_log, hold_session, whole_log, whole_progress
-from backstay.logic.decide.step import stamp
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.rewrite import Moved, change_blob, rewrite_event, without_contents
+from backstay.logic.state.progress import stamp
 from backstay.logic.stored_content import as_stored_event, find_cited_blobs
 from backstay.ports import ChangedPast, Clock, EventStore, Rewritable
 from backstay.secrets.scan import Cited, SecretScan, content_of, kinds_of
@@ -54,7 +54,9 @@ class _Rewriting(Struct):
             if content is not None:
                 await anyio.to_thread.run_sync(self._take, sha, about, content)
         listings = [
-            sha for sha, about in self.scan.cited.items() if "listing" in about.roles and sha not in self.dropped_contents
+            sha
+            for sha, about in self.scan.cited.items()
+            if "listing" in about.roles and sha not in self.dropped_contents
         ]
         for sha in sorted(listings) if self.dropped_contents else ():
             content = await content_of(self.scan.store, sha)

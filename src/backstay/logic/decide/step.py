@@ -19,12 +19,11 @@ from backstay.logic.decide.call_gates import advance_calls, after_calls, close_c
 from backstay.logic.decide.model_call import after_failure, ask, end_turn
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import OpenCall
-from backstay.logic.state.progress import OpenSkill, OpenTurn, Progress, fold
+from backstay.logic.state.progress import OpenSkill, OpenTurn, Progress, fold, stamp
 from backstay.logic.text import pluralise
 from backstay.vocab import events
 from backstay.vocab.errors import Bug
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.ids import event_id
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import Usage
 
@@ -64,13 +63,6 @@ def settle(progress: Progress, arrived: Iterable[Draft], policy: Policy | None, 
         if len(records) > most:
             raise Bug(f"Session {progress.session!r} decides without end; the newest event is {records[-1].event!r}.")
     return Step(progress=progress, records=tuple(records))
-
-
-def stamp(progress: Progress, draft: Draft, *, nonce: str, now: int) -> Recorded:
-    """Give a draft its place in the log. Time never goes back within a session."""
-    seq = progress.seq + 1
-    at = max(progress.at, now)
-    return Recorded(seq=seq, id=event_id(nonce, seq), at=at, by=draft.by, cause=draft.cause, event=draft.event)
 
 
 def accept(p: Progress, draft: Draft) -> Draft | None:

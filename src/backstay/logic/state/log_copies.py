@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from backstay.logic.budget import BudgetState, fold_budget
 from backstay.logic.decide.policy import Policy, looser
-from backstay.logic.decide.step import settle, stamp
-from backstay.logic.state.progress import Progress
+from backstay.logic.decide.step import settle
+from backstay.logic.state.progress import Progress, stamp
 from backstay.logic.state.transcript import Transcript
 from backstay.version import VERSION
 from backstay.vocab import events

@@ -22,7 +22,8 @@ from backstay.logic.state.retries import RetryState
 from backstay.permissions import grants
 from backstay.permissions.grants import Grants
 from backstay.vocab import events
-from backstay.vocab.event import Delivery, Event, Recorded, Stop
+from backstay.vocab.event import Delivery, Draft, Event, Recorded, Stop
+from backstay.vocab.ids import event_id
 from backstay.vocab.specs import FsScope, Mode, OnCrash
 
 LEFT: Final = 32
@@ -138,6 +139,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def busy(self) -> bool:
         """Whether a turn is going on."""
         return self.turn is not None
+
+
+def stamp(progress: Progress, draft: Draft, *, nonce: str, now: int) -> Recorded:
+    """Give a draft its place in the log. Time never goes back within a session."""
+    seq = progress.seq + 1
+    at = max(progress.at, now)
+    return Recorded(seq=seq, id=event_id(nonce, seq), at=at, by=draft.by, cause=draft.cause, event=draft.event)
 
 
 def fold(progress: Progress, record: Recorded) -> Progress:
