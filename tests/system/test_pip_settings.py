@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.providers.local.download import Unreachable
-from backstay.providers.local.sources import PUBLIC, PipSettings, pip_settings, trust
+from backstay.system.pip_settings import PUBLIC, PipSettings, pip_certificates, pip_settings
+from backstay.vocab.errors import UserError
 
 
 def test_without_a_word_it_is_the_public_index() -> None:
@@ -43,5 +43,5 @@ def test_a_broken_file_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_certificates_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match=r"pip's certificates at '/nowhere.pem' cannot be used"):
-        trust("/nowhere.pem")
+    with pytest.raises(UserError, match=r"pip's certificates at '/nowhere.pem' cannot be used"):
+        pip_certificates("/nowhere.pem")
