@@ -154,7 +154,7 @@ def test_a_denial_that_cannot_be_read_makes_the_plugin_unfit(tmp_path: Path) -> 
         ("{\n}", "plugin.json:1: name: It is required"),
         ('{\n "name": "../x"}', "plugin.json:2: '../x' cannot name a plugin"),
         ('{"name": "a/b"}', "'a/b' cannot name a plugin"),
-        ('{\n "name": 3}', "plugin.json:2: name: Expected `str`"),
+        ('{\n "name": 3}', "plugin.json:2: name: It must be a text in quotes"),
         ('{"name": "a",\n "version": "../../1"}', "'../../1' cannot be the version"),
         ("{\n\n nonsense", "plugin.json:3: This is not JSON"),
         ("[]", "is not a JSON object"),
