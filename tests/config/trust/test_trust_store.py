@@ -198,6 +198,7 @@ def test_a_worktree_and_a_bare_repository_below_are_looked_at(world: World) -> N
     main = world.home / "main.git"
     world.write(main / "config", "[core]\n\tfsmonitor = ./x\n")
     world.write(main / "worktrees/w/commondir", "../..\n")
+    world.write(main / "worktrees/w/gitdir", f"{world.project}/.git\n")
     world.write(".git", f"gitdir: {main}/worktrees/w\n")
     assert [claim.kind for claim in world.read().trust.survey.claims] == ["git"]
 

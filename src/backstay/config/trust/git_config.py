@@ -259,16 +259,16 @@ def _git_of(tree: Path) -> Iterator[Path]:
     if own.is_dir():
         yield from _with_common(own)
     elif not is_missing(own):
-        yield from (each for folder in _read_name(own, "gitdir: ") for each in _with_common(folder))
+        yield from (each for folder in read_name(own, "gitdir: ") for each in _with_common(folder))
 
 
 def _with_common(folder: Path) -> Iterator[Path]:
     """Yield a git folder, and the one that it shares its configuration with."""
     yield folder
-    yield from _read_name(folder / "commondir")
+    yield from read_name(folder / "commondir")
 
 
-def _read_name(file: Path, prefix: str = "") -> Iterator[Path]:
+def read_name(file: Path, prefix: str = "") -> Iterator[Path]:
     """Yield the folder that a file names, as git reads it: only the ends of lines do not belong to the name."""
     with contextlib.suppress(OSError):
         content, _ = read_regular(file, LARGEST)

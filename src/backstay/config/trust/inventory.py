@@ -25,6 +25,7 @@ from backstay.config.trust.git_config import (
     program_keys,
     submodules,
 )
+from backstay.config.trust.git_places import GitPlaces
 from backstay.config.trust.own_programs import is_foreign_module, own_program
 from backstay.config.trust.run_files import (
     HookCommand,
@@ -427,8 +428,12 @@ class _Collector(Contents):
             self.bare = repository.bare
             self._add_unnamed((*repository.folders, *repository.files))
             own += ((folder, repository.tree or cwd) for folder in repository.folders)
+        places = GitPlaces(self.root)
+        if repository is not None and "GIT_DIR" in environment:  # the person leads git there
+            places.accept(*repository.folders)
         for folder in {os.path.realpath(folder): folder for folder, _ in reversed(own)}.values():
             self._git_folder(folder, own=True)
+        self._git_places(places, (folder for folder, _ in own))
         self._git_settings(repository)
         try:
             inner = submodules(own, self.files_left)
@@ -436,10 +441,25 @@ class _Collector(Contents):
             self.problem = self.problem or str(exc)
             return
         self._add_unnamed(inner.folders)
+        self._git_places(places, inner.folders)
         for folder in inner.folders:
             self._git_folder(folder, own=False)
         for index, why in inner.unread:
             self._git_item("", f"cannot be read: {why}", "", index)
+
+    def _git_places(self, places: GitPlaces, folders: Iterable[Path]) -> None:
+        """Add what of git folders lies outside of the workspace: git shows it as if it were the workspace's own."""
+        for folder in {os.path.realpath(folder): folder for folder in folders}.values():
+            if not folder.is_dir():
+                continue
+            if not places.admit(folder):
+                self._git_item("elsewhere", f"{folder} is the repository of another folder", "", folder)
+                continue
+            try:
+                for number, (path, target) in enumerate(places.find_ways_out(folder)):
+                    self._git_item(f"leads {number}", f"{path.name} leads to {target}", "", path)
+            except TooMany as exc:
+                self.problem = self.problem or str(exc)
 
     def _add_unnamed(self, paths: Iterable[Path]) -> None:
         """Add what git reads in the project and no list of protected names has."""
