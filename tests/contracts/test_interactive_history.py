@@ -7,7 +7,7 @@ import pytest
 
 from backstay import Session, UserError
 from backstay.hooks.decorator import hook
-from backstay.logic.state.entries import DiffLine
+from backstay.logic.state.file_diffs import DiffLine
 from backstay.logic.state.results import ToolSummary, UsageSnapshot
 from backstay.runtime.callbacks import ToolEnd
 from backstay.vocab.messages import text_of

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from backstay.logic.budget import DOLLAR, add
 from backstay.logic.json_checks import strip_fence
 from backstay.logic.secrets.redact import PLAIN
-from backstay.logic.state.entries import arguments
+from backstay.logic.state.file_diffs import arguments
 from backstay.logic.state.results import Denial, TurnResult
 from backstay.logic.text import show_invisible
 from backstay.vocab import events

@@ -24,7 +24,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from backstay.logic.state.entries import DiffLine, arguments, file_diffs
+from backstay.logic.state.file_diffs import DiffLine, arguments, file_diffs
 from backstay.logic.state.session_state import State
 from backstay.ports import EventStore
 from backstay.runtime.barrier import Fault, run_guarded

@@ -6,20 +6,17 @@ import msgspec
 import pytest
 
 from backstay.logic.state.entries import (
-    RESULT_CHARS,
     Entry,
     entry_added,
     entry_of,
-    file_diffs,
-    first_argument,
     is_chat,
     is_entry,
     message_of,
     messages_for_api,
     read_entry,
-    result_content,
     skill_entry,
 )
+from backstay.logic.state.file_diffs import RESULT_CHARS, file_diffs, first_argument, result_content
 from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.testing.builders import log, started
 from backstay.vocab.errors import UserError

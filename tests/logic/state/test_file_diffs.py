@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.state.entries import (
+from backstay.logic.state.file_diffs import (
     LINE_CHARS,
     MOST_LINES,
     Diff,
