@@ -13,7 +13,7 @@ from backstay.config.trust.trust_store import GrantStore, TrustStore
 from backstay.mcp.config.start import PinStore
 from backstay.plugins.ids import PluginId
 from backstay.plugins.installed import InstalledPlugins
-from backstay.plugins.marketplace import KnownMarketplaces
+from backstay.plugins.known_marketplaces import KnownMarketplaces
 from backstay.vocab.errors import UserError
 
 READERS: dict[str, Callable[[Path], object]] = {

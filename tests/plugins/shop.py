@@ -135,3 +135,17 @@ def zip_of(target: Path, *members: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
         for member, content in members:
             archive.writestr(member, content)
     return target
+
+
+ENTRY = {"name": "reviewer", "source": "./plugins/reviewer", "category": "quality", "tags": ["review"]}
+
+
+def full(folder: Path) -> Path:
+    plugin(folder / "plugins/reviewer")
+    write(folder / "plugins/bare", {"skills/one/SKILL.md": "x"})
+    return marketplace(
+        folder,
+        ENTRY,
+        {"name": "bare", "source": "./plugins/bare", "version": "2.0", "description": "Says why", "keywords": ["Why"]},
+        {"name": "far", "source": {"source": "github", "repo": "acme/far", "ref": "v1"}},
+    )

@@ -26,8 +26,8 @@ from backstay.plugins.install.sources import (
     UrlSource,
 )
 from backstay.plugins.installed import Installed, InstalledPlugins
+from backstay.plugins.known_marketplaces import KnownMarketplaces
 from backstay.plugins.load import Loaded, load_plugins
-from backstay.plugins.marketplace import KnownMarketplaces
 from backstay.plugins.tree import tree_digest
 from backstay.vocab.errors import EgressRefused, UserError
 from tests.plugins.host import Host, hosting

@@ -15,8 +15,9 @@ from backstay.plugins.ids import compare
 from backstay.plugins.install.install import Staged, list_contents
 from backstay.plugins.install.sources import source_of
 from backstay.plugins.installed import Installed, Scope
+from backstay.plugins.known_marketplaces import KnownMarketplace
 from backstay.plugins.manage import PluginRow, Plugins, marketplaces_held_back
-from backstay.plugins.marketplace import KnownMarketplace, Marketplace
+from backstay.plugins.marketplace import Marketplace
 from backstay.plugins.marketplace import search as find
 from backstay.plugins.plugin import read_plugin
 from backstay.system.machine import SystemClock

@@ -12,7 +12,7 @@ from backstay.config.locations import ProjectPaths
 from backstay.plugins.ids import DIRECT, PluginId, compare
 from backstay.plugins.install.sources import Source
 from backstay.plugins.installed import Enabling, Installed, InstalledPlugins, find_installed, read_enabling
-from backstay.plugins.marketplace import KnownMarketplaces, merge_known
+from backstay.plugins.known_marketplaces import KnownMarketplaces, merge_known
 from backstay.plugins.plugin import Plugin, read_plugin
 from backstay.plugins.tree import tree_digest
 from backstay.vocab.errors import UserError

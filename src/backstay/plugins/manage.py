@@ -16,8 +16,9 @@ from backstay.plugins.install.fetch import Reach
 from backstay.plugins.install.install import Staged, install, staging, uninstall
 from backstay.plugins.install.sources import ARCHIVES, Source, source_of
 from backstay.plugins.installed import ENABLED, Installed, InstalledPlugins, Scope, find_installed
+from backstay.plugins.known_marketplaces import KnownMarketplace, KnownMarketplaces, merge_known
 from backstay.plugins.load import PluginConfig, applicable, load_plugins
-from backstay.plugins.marketplace import KnownMarketplace, KnownMarketplaces, Marketplace, MarketplaceEntry, merge_known
+from backstay.plugins.marketplace import Marketplace, MarketplaceEntry
 from backstay.ports import Clock
 from backstay.vocab.errors import UserError
 
