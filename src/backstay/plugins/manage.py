@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.config.json_document import change_setting, remove_setting
+from backstay.config.json_changes import change_setting, remove_setting
 from backstay.config.layers import read_layers
 from backstay.config.trust.trust_store import TrustStore
 from backstay.plugins.ids import DIRECT, PluginId, check_name
