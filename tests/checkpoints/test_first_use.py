@@ -12,7 +12,7 @@ from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.contents_at import find_foreign_changes
 from backstay.checkpoints.walk_tree import SANDBOX_PLACEHOLDERS, WalkLimits
 from backstay.commands.registry import CommandResult
-from backstay.sandbox.plan import _OWN
+from backstay.sandbox.seals import _OWN
 from backstay.session.session import Session
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded

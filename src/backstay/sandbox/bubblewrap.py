@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from backstay.sandbox import seccomp
 from backstay.sandbox.landlock import prepare_scope
-from backstay.sandbox.plan import FRESH, Mount, SandboxPlan, Seals, above
+from backstay.sandbox.plan import FRESH, Mount, SandboxPlan, above
+from backstay.sandbox.seals import Seals
 from backstay.system.files import replace_file
 
 if TYPE_CHECKING:
