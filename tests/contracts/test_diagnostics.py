@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay import Session, TurnFailed, open_session, tool
-from backstay.catalog.load import with_log
+from backstay.catalog.paged_log import with_log
 from backstay.export.diagnostic.check import Report, check
 from backstay.export.diagnostic.export import json_lines, load_source, write_diagnostic
 from backstay.export.diagnostic.external_payloads import Resolver

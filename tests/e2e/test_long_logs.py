@@ -13,7 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import open_store
-from backstay.catalog.load import replay, replay_pieces, with_log
+from backstay.catalog.load import replay, replay_pieces
+from backstay.catalog.paged_log import with_log
 from backstay.logic.secrets.redact import redact
 from backstay.logic.state.conversation import SeenIds
 from backstay.stores.owners import this_process

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from backstay import open_store
-from backstay.catalog.load import with_log
+from backstay.catalog.paged_log import with_log
 from backstay.export.formats import PageKind, page
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.ports import EventStore

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import open_session
-from backstay.catalog.load import with_log
+from backstay.catalog.paged_log import with_log
 from backstay.export.log_file import Imported, import_log, log_lines
 from backstay.logic.state.log_copies import is_quiet
 from backstay.logic.state.progress import fold_all

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backstay import TurnFailed, open_session
-from backstay.catalog.load import with_log
+from backstay.catalog.paged_log import with_log
 from backstay.export.diagnostic.export import load_source, write_diagnostic
 from backstay.stores.open import open_store
 from backstay.stores.trace import trace_folder, trace_path

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import anyio
 
-from backstay.catalog.load import pages
+from backstay.catalog.paged_log import pages
 from backstay.logic.state.progress import Progress, fold_all
 from backstay.logic.state.session_state import State, state_of
 from backstay.ports import EventStore

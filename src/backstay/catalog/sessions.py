@@ -15,8 +15,8 @@ from backstay.catalog.hold import (
     whole_log,
     whole_progress,
 )
-from backstay.catalog.load import pages
 from backstay.catalog.move import move as move  # noqa: PLC0414 - a part of this interface
+from backstay.catalog.paged_log import pages
 from backstay.catalog.prune import prune as prune  # noqa: PLC0414 - a part of this interface
 from backstay.logic.state.log_copies import fork_records, node_of
 from backstay.logic.state.outline import project

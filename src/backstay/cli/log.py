@@ -11,7 +11,8 @@ import anyio
 import click
 
 from backstay.catalog import sessions
-from backstay.catalog.load import PagedLog, pages, replay_pieces, with_log
+from backstay.catalog.load import replay_pieces
+from backstay.catalog.paged_log import PagedLog, pages, with_log
 from backstay.cli.log_tail import Follower, format_item
 from backstay.cli.log_validate import Validity, check_session
 from backstay.cli.output import COULD_NOT, escape_line, print_json, print_line, print_outcome, print_pieces, warn

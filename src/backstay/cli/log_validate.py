@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.catalog import sessions
-from backstay.catalog.load import pages
+from backstay.catalog.paged_log import pages
 from backstay.export.diagnostic.check import CallsSeen, Issue, in_words
 from backstay.export.diagnostic.lines import LANDMARKS, DiagnosticSource, LogOutline
 from backstay.logic.state.conversation import SeenIds

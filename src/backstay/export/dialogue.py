@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from backstay.catalog.load import PagedLog
+from backstay.catalog.paged_log import PagedLog
 from backstay.logic import budget
 from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.secrets.redact import Redactor

@@ -9,7 +9,7 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
-from backstay.catalog.load import PagedLog, with_log
+from backstay.catalog.paged_log import PagedLog, with_log
 from backstay.catalog.sessions import add_event
 from backstay.export.dialogue import Dialogue, dialogue_of
 from backstay.export.html import html_page

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.catalog.hold import hold_session, refuse_writing
-from backstay.catalog.load import PagedLog
+from backstay.catalog.paged_log import PagedLog
 from backstay.logic.decide.step import settle
 from backstay.logic.state.log_copies import disarm, is_quiet
 from backstay.logic.state.progress import Progress, fold, fold_all

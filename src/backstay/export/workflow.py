@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.catalog.load import PagedLog
+from backstay.catalog.paged_log import PagedLog
 from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.logic.state.conversation import Conversation, ConversationFold
 from backstay.logic.state.outline import project

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.catalog.load import PagedLog
+from backstay.catalog.paged_log import PagedLog
 from backstay.export.diagnostic.external_payloads import Payloads, join
 from backstay.export.diagnostic.lines import DiagnosticSource, lines_of
 from backstay.export.diagnostic.messages import Fields, MessageHistory

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.catalog.load import PAGE
+from backstay.catalog.paged_log import PAGE
 from backstay.export.diagnostic.messages import Batches, Fields, Messages
 from backstay.logic.secrets.redact import PLAIN, Redactor, StreamRedactor
 from backstay.logic.state.conversation import VisibleTranscript
