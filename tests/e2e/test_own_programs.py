@@ -328,3 +328,23 @@ def test_a_guard_that_says_something_before_its_answer_lets_nothing_pass(door: D
     person(door, hooks=guard(before + """; echo '{"decision":"block"}'"""))
 
     assert go(door, READ)[1] == [True]
+
+
+@pytest.mark.parametrize("entry", ["./bin", "bin", "node_modules/.bin"])
+def test_a_relative_entry_of_the_path_runs_no_program_of_the_workspace_as_an_own_hook(
+    door: Door, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    own = door.folder / "tools" / "guardx"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\ntouch own\n", encoding="utf-8")
+    own.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{entry}:{own.parent}:{Path(sys.executable).resolve().parent}:/usr/bin:/bin")
+    person(door, hooks=guard("guardx"))
+    ship(door, {"a.txt": "a", f"{entry}/guardx": SHELL})
+
+    _, failed = go(door, READ)
+    assert (failed, (door.work / "ran").exists(), (door.work / "own").exists()) == ([True], False, False)
+
+    (door.work / entry / "guardx").unlink()
+    assert go(door, READ)[1] == [False]
+    assert (door.work / "own").exists()

@@ -167,8 +167,8 @@ class _OwnTrace(CommandTrace):
         rest = tuple(words[1:])
         if name and "/" in name:
             self.found += self._at(name)
-        elif name and (path := shutil.which(name)) is not None:
-            self.found.append(Path(os.path.abspath(path)))
+        elif name:
+            self.found += _find_on_path(name, self._bases)
         try:
             if (by_hand := self._by_hand(short, rest, depth)) is not None:
                 by_hand()
@@ -216,8 +216,8 @@ class _OwnTrace(CommandTrace):
     def _go_on_at(self, word: str, words: tuple[str | None, ...], depth: int) -> bool:
         if "/" in word:
             self.found += (path for path in self._at(word) if _is_program(path))
-        elif word not in self._looked_up and (place := shutil.which(word)) is not None:
-            self.found.append(Path(os.path.abspath(place)))
+        elif word not in self._looked_up:
+            self.found += _find_on_path(word, self._bases)
         self._looked_up.add(word)
         texts = tuple(_texts_in(word))
         command = _may_be_command(word)
@@ -400,6 +400,17 @@ def _flag_values(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     for word, following in pairwise((*words, "")):
         flag, equals, value = word.partition("=")
         yield flag, value if equals else following
+
+
+def _find_on_path(name: str, bases: Sequence[Path]) -> Iterator[Path]:
+    """Yield the program that a shell finds on PATH, and before it those that relative entries would find in the workspace, there or not."""
+    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        if os.path.isabs(entry):
+            if _is_program(path := Path(os.path.normpath(entry), name)):
+                yield path
+                return
+        elif os.path.normpath(entry) != ".":  # commands get PATH without the folder itself
+            yield from (Path(os.path.normpath(base / entry), name) for base in bases)
 
 
 def _is_program(path: Path) -> bool:
