@@ -95,9 +95,9 @@ class TrustStore:
             if survey.claims:
                 raise
             return nothing
-        if entry is None:
+        changed = () if entry is None else changes(entry.seen, survey.seen, bare=bare)
+        if entry is None or (changed and not survey.claims):  # nothing is left of what a person said yes to
             return nothing
-        changed = changes(entry.seen, survey.seen, bare=bare) if survey.claims else ()
         state: TrustState = "changed" if changed else "trusted"
         return WorkspaceTrust(state=state, survey=survey, changed=changed, since=entry.at)
 

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import takewhile
 from typing import Any, Final, Literal
 
 import msgspec
@@ -86,7 +87,8 @@ def talks(name: str, arguments: Sequence[str | None]) -> bool:
 def folders_read(name: str, arguments: Sequence[str | None]) -> Literal["", "named", "own"]:
     """Say whether a program reads everything below folders with these arguments: those that it is given, or its own too."""
     words_given = [word.partition("=")[0] for word in arguments if word is not None]
-    given = set(words_given[: words_given.index("run")] if "run" in words_given else words_given)
+    ahead = list(takewhile(lambda word: word != "run", words_given))  # behind `run` stand names of scripts and services
+    given = set(words_given if any(word.startswith("-") for word in ahead) else ahead)
     for reads in ("named", "own"):
         entries = _load("words")[f"folders_{reads}"].get(name, "").split()
         if any(given.issuperset(entry.split("+")) for entry in entries):
