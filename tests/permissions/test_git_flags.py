@@ -92,6 +92,7 @@ def test_texts_behind_flags_are_no_files(command: str) -> None:
         "git diff --submodule",
         "git grep --recurse-submodules x",
         "git ls-files --recurse-submodules",
+        "git rev-parse --show-superproject-working-tree",
     ],
 )
 def test_git_in_submodules_is_not_free(command: str) -> None:

@@ -112,3 +112,22 @@ def test_an_index_with_whole_folders_names_neither_files_nor_submodules(reposito
     assert names(repository) is None
     with pytest.raises(ValueError, match=r"whole folders"):
         submodule_paths(repository / ".git")
+
+
+@pytest.mark.parametrize("name", ["../outs", "/out/of/", "src/../s", ".git/HEA", "a//bcdef", "src/.GIT", "./abcdef"])
+def test_an_index_with_names_that_lead_elsewhere_is_not_guessed(repository: Path, name: str) -> None:
+    (repository / ("k" * 8)).write_text("x")
+    git(repository, "add", "k" * 8)
+    index = repository / ".git/index"
+    index.write_bytes(index.read_bytes().replace(b"k" * 8, name.encode()))
+
+    assert names(repository) is None
+
+
+def test_files_that_lie_behind_a_link_now_are_not_guessed(repository: Path, tmp_path: Path) -> None:
+    (repository / "src/deep").rename(tmp_path / "deep")
+    (repository / "src/deep").symlink_to(tmp_path / "deep")
+    assert "deep/" in git(repository, "grep", "-l", "deep"), "git searches them"
+
+    assert names(repository) is None
+    assert names(repository / "src") is None

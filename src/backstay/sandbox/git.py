@@ -358,6 +358,8 @@ _MODE: Final = 24
 """The offset of the mode in an entry."""
 _GITLINK: Final = b"\x00\x00\xe0\x00"
 """The mode of a submodule, 160000."""
+_NO_FILE: Final = re.compile(rb"(?:^|/)(?:\.{0,2}|(?i:\.git))(?:/|$)")
+"""A name that git never adds, and reads where an index has it: from the root, through a folder above, or in a git folder."""
 _FOLDER: Final = b"\x00\x00\x40\x00"
 """The mode of a whole folder, 040000."""
 
@@ -368,7 +370,10 @@ def repository_of(folder: str) -> Path | None:
 
 
 def list_tracked(folder: str) -> Iterator[str] | None:
-    """Yield the files that git tracks below `folder`, as `/name`; None when that is unknown."""
+    """Yield the files that git tracks below `folder`, as `/name`; None when that is unknown.
+
+    So it is where a folder of them is a link now: git searches what that leads to.
+    """
     root = repository_of(folder)
     if root is None:
         return None
@@ -381,7 +386,20 @@ def list_tracked(folder: str) -> Iterator[str] | None:
     except (OSError, ValueError, IndexError):
         return None
     below = os.fsencode(os.path.relpath(folder, root) + "/") if Path(folder) != root else b""
-    return (f"/{os.fsdecode(name[len(below) :])}" for name in names if name.startswith(below))
+    names = [name for name in names if name.startswith(below)]
+    if any(os.path.islink(os.path.join(os.fsencode(root), each)) for each in _folders_of(names)):
+        return None
+    return (f"/{os.fsdecode(name[len(below) :])}" for name in names)
+
+
+def _folders_of(names: Iterable[bytes]) -> set[bytes]:
+    """Return the folders that files lie in, with those above."""
+    found = set[bytes]()
+    waiting = {name.rpartition(b"/")[0] for name in names}
+    while waiting := waiting - found - {b""}:
+        found |= waiting
+        waiting = {folder.rpartition(b"/")[0] for folder in waiting}
+    return found
 
 
 def submodule_paths(git: Path) -> tuple[str, ...]:
@@ -454,6 +472,8 @@ def _entries(content: bytes, hash_size: int) -> list[tuple[bytes, bytes]]:
         entries.append((name, content[start + _MODE : start + _MODE + 4]))
     if any(mode == _FOLDER for _, mode in entries):
         raise ValueError("the index names whole folders")
+    if any(_NO_FILE.search(name) for name, _ in entries):
+        raise ValueError("the index names files that no work tree has")
     while at + 8 <= len(content) - hash_size:
         if content[at : at + 4] in _WHOLE:
             raise ValueError("the index does not name every file")
