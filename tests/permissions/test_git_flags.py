@@ -102,3 +102,11 @@ def test_git_in_submodules_is_not_free(command: str) -> None:
 @pytest.mark.parametrize("command", ["git diff --ignore-submodules", "git status --ignore-submodules=all"])
 def test_git_out_of_submodules_is_free(command: str) -> None:
     assert weighed("Bash", command).decision == "allow"
+
+
+@pytest.mark.parametrize("command", ["git init --template=sub", "git init -q --template sub .", "git lfs install"])
+def test_git_that_puts_hooks_into_the_repository_is_asked_about(command: str) -> None:
+    assert weighed("Bash", command, allow=["Bash"], files={"x": ""}).decision == "ask"
+    assert (
+        weighed("Bash", command.partition(" --")[0].replace("install", "ls-files"), allow=["Bash"]).decision == "allow"
+    )

@@ -275,3 +275,20 @@ def test_git_reads_two_paths_to_their_ends_in_other_folders(compared: Path, comm
 
     assert decide_diff(compared, command, "bypassPermissions", "Read(.env)") == "ask"
     assert decide_diff(compared, command, "bypassPermissions", "Read(other/**)") == "allow"
+
+
+SHOWS = ("git diff --cached", "git diff HEAD", "git grep --cached x", "git commit -qm x && git show")
+
+
+@pytest.mark.parametrize("shows", SHOWS)
+@pytest.mark.parametrize("adds", ["git add -A", "git add -N .", "git stage .", "git -C . add -f .", "env git add a"])
+def test_git_shows_what_the_same_script_has_added(compared: Path, adds: str, shows: str) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=compared / "work", check=True)
+
+    for script, deny, decision in (
+        (f"{adds} && {shows}", "Read(.env)", "ask"),
+        (f"{adds} && {shows}", "Read(other/**)", "allow"),
+        (f"git remote add x y && {shows}", "Read(.env)", "allow"),
+    ):
+        verdict = decide_diff(compared, f"{script} && git diff --stat", "bypassPermissions", deny)
+        assert (verdict == "allow") == (decision == "allow"), script

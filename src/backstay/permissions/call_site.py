@@ -103,6 +103,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a shell is given a text of its own by it."""
     network: bool = False
     """Whether it talks to other machines."""
+    after_adding: bool = False
+    """Whether git tracks more files when it runs than it does now: a command before it adds some."""
     proved: bool = False
     """Whether `does` and `accesses` are all that it does, by the tables of `permissions/unasked/`; only then is it allowed unasked."""
 

@@ -82,7 +82,7 @@ class Lookup(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...] = ()
     """What the files are about, as `path_rules.absolute_patterns` gives it; the sensitive ones where nothing is said."""
     compared: tuple[str, ...] = ()
-    """A path and what `git diff` may compare it with, `*` where that is not known: if both are there, all below the path counts too."""
+    """A path and what `git diff` may compare it with, `*` for anything: if both are there, all below the path counts too."""
 
     @property
     def text(self) -> str:
@@ -167,9 +167,13 @@ def search_of(access: Access, command: Command | None, call_site: CallSite) -> S
     from backstay.permissions.unasked.options import Unlisted  # noqa: PLC0415 - likewise
 
     try:
-        return _narrow(program, [Word(word or "", word) for word in rest], place, call_site)
+        found = _narrow(program, [Word(word or "", word) for word in rest], place, call_site)
     except Unlisted:
         return Search(place)
+    if found is not None and found.place.by_git and command.after_adding:
+        folder = place.folder if found.place.which == "tracked" else plain(call_site.cwd, call_site.os)
+        return Search(msgspec.structs.replace(found.place, compared=(folder, "*")))
+    return found
 
 
 def find_taken_files(access: Access, command: Command | None, call_site: CallSite) -> Search | None:

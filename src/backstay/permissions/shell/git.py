@@ -297,8 +297,17 @@ def _adds(line: Line, effect: Effect, site: Site) -> None:
 
 
 def _begins(line: Line, effect: Effect, site: Site) -> None:
+    """Take in a new repository, or an old one that hooks are put into."""
     for field in line.operands[:1]:
         effect.touch("write", field, site)
+    if line.has("--template"):
+        folder = line.operands[0].value if line.operands else "."
+        effect.touch("write", Field(folder and posixpath.join(folder, ".git/hooks"), "hooks"), site)
+
+
+def _installs(line: Line, effect: Effect, site: Site) -> None:
+    if [field.value for field in line.operands[:1]] == ["install"]:
+        effect.touch("write", Field(".git/hooks", "hooks"), site)
 
 
 def _replace(fields: Sequence[Field], effect: Effect, site: Site) -> None:
@@ -322,6 +331,7 @@ _SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
     "credential-store": _tells,
     "init": _begins,
     "interpret-trailers": _mends,
+    "lfs": _installs,
     "merge-file": _merges_into,
     "mv": _removes,
     "restore": _restores,

@@ -1,6 +1,9 @@
 """Read a shell command for the judge: by the small grammar whose meaning is certain, else as far as can be seen."""
 
+import posixpath
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -18,6 +21,31 @@ def read_command(text: str, call_site: CallSite) -> Script:
     A text in the small grammar has commands whose words are certain, and those that its tables know are `proved`. For any other text
     `outside` says why, and what is seen in it may deny and explain, never allow by itself. It never raises.
     """
+    script = _read_script(text, call_site)
+    adds = [number for number, command in enumerate(script.commands) if _adds_files(command)]
+    if not adds or len(script.commands) < 2:
+        return script
+    first = -1 if script.outside else adds[0]  # what stands first may run last there
+    commands = (replace(each, after_adding=number > first) for number, each in enumerate(script.commands))
+    return replace(script, commands=tuple(commands))
+
+
+def _adds_files(command: Command) -> bool:
+    """Return whether a command adds files to those that git tracks."""
+    for layer in command.layers:
+        program, *words = layer.words or ("",)
+        if posixpath.basename(program or "") == "git":
+            named = (word for before, word in pairwise(("", *words)) if (word or "-")[0] != "-" and before not in _LED)
+            return next(named, None) in _ADDERS
+    return False
+
+
+_ADDERS: Final = ("add", "stage", "update-index", None)
+_LED: Final = ("-C", "-c", "--git-dir", "--work-tree", "--namespace")
+"""Options of git before a subcommand that take the next word."""
+
+
+def _read_script(text: str, call_site: CallSite) -> Script:
     place = Place(
         cwd=call_site.cwd,
         home=call_site.home,
