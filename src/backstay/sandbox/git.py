@@ -9,6 +9,8 @@ import re
 import shutil
 import stat
 import subprocess
+import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -25,6 +27,7 @@ from backstay.vocab.errors import UserError
 DEADLINE_S: Final = 20.0
 """Seconds that one git command of ours may take."""
 MOST_BYTES: Final = 8_388_608
+_MOST_ANSWERED: Final = 2_097_152
 """Bytes of its output that are kept."""
 
 
@@ -273,18 +276,30 @@ def find_repository(folder: Path, environment: Mapping[str, str]) -> FoundReposi
 
 
 def _ask(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    env, pipe = {**environment, "LC_ALL": "C"}, subprocess.PIPE
     try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env={**environment, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_PATIENCE_S,
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"git does not answer within {_PATIENCE_S:g} s") from None
+        with (
+            tempfile.TemporaryFile() as complaints,
+            subprocess.Popen(
+                command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=complaints
+            ) as process,
+        ):
+            assert process.stdout is not None
+            patience = threading.Timer(_PATIENCE_S, process.kill)
+            patience.start()
+            try:
+                answer = process.stdout.read(_MOST_ANSWERED + 1)
+                if len(answer) > _MOST_ANSWERED:
+                    process.kill()
+                    raise ValueError(f"its configuration has more than {_MOST_ANSWERED:,} bytes")
+                code = process.wait()
+            finally:
+                late = patience.finished.is_set()
+                patience.cancel()
+            if late:
+                raise ValueError(f"git does not answer within {_PATIENCE_S:g} s")
+            complaints.seek(0)
+            return subprocess.CompletedProcess(command, code, answer, complaints.read(_MOST_ANSWERED))
     except OSError as exc:
         raise ValueError(f"git cannot be started: {exc.strerror}") from exc
 

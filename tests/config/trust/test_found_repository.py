@@ -267,6 +267,15 @@ def test_an_answer_that_is_not_understood_needs_trust(world: World, words: str) 
     assert world.read().trust.state == "untrusted"
 
 
+def test_a_configuration_without_end_is_not_read_to_its_end(world: World) -> None:
+    evil(world, world.project / ".git")
+    world.write(".git/config", "[core]\n\trepositoryformatversion = 0\n[a]\n" + "x\n" * 200_000)
+
+    found = world.read().trust
+
+    assert (found.state, any("more than" in each.text for each in found.survey.claims)) == ("untrusted", True)
+
+
 def test_a_name_with_a_line_end_is_not_understood(world: World) -> None:
     pointer("kept/g\nh")(world)
     world.write("kept/g\nh/config", "")
