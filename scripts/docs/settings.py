@@ -4,13 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from backstay.config.key_table import (
-    KNOWN_ELSEWHERE,
-    SECTIONS,
-    Key,
-    Section,
-    SettableBy,
-)
+from backstay.config.key_lookup import KNOWN_ELSEWHERE
+from backstay.config.key_table import SECTIONS, Key, Section, SettableBy
 from backstay.config.model_finder import USUAL
 from backstay.config.settings_schema import Schema, kind_schema, settings_schema
 from backstay.providers.registry import PROVIDERS, key_variable

@@ -13,10 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from backstay.config.json_document import JsonReader, JsonText, explain_mismatch
-from backstay.config.key_table import (
-    KEYS,
-    Address,
-    Key,
+from backstay.config.key_lookup import (
     canonical,
     find_key,
     find_nearest,
@@ -26,6 +23,7 @@ from backstay.config.key_table import (
     keys_below,
     names_below,
 )
+from backstay.config.key_table import KEYS, Address, Key
 from backstay.config.layer_file import LayerFile
 from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import LEVEL, SECTION, find_misspelled, read_rule

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from backstay.config.json_document import JsonReader, JsonText
-from backstay.config.key_table import find_key, is_shared, keys_below
+from backstay.config.key_lookup import find_key, is_shared, keys_below
 from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import LEVEL, Permissions, describe_misspelled, read_level, read_permissions
 from backstay.config.secret import find_named_keys

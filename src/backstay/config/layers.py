@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from backstay.config.entries import Judgement, SettingsEntry, explain, forbids_bypass, judge, own_mode, why_not
 from backstay.config.former_name import former_keys, warn_former
 from backstay.config.kept_denials import DenialCopies
-from backstay.config.key_table import find_key
+from backstay.config.key_lookup import find_key
 from backstay.config.layer_file import HooksSection, LayerFile, read_layer
 from backstay.config.locations import MANAGED, ProjectPaths, SettingsFile, places
 from backstay.config.permissions_section import UnknownMode

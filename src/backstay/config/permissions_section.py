@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from backstay.config.json_document import JsonReader
-from backstay.config.key_table import FAR, KNOWN_ELSEWHERE, find_nearest, guess_name, is_elsewhere, names_below
+from backstay.config.key_lookup import FAR, KNOWN_ELSEWHERE, find_nearest, guess_name, is_elsewhere, names_below
 from backstay.logic.decide.policy import LOOSENESS, looser
 from backstay.permissions.tool_kinds import guess_tool
 from backstay.vocab.errors import UserError

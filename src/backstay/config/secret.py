@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from backstay.config.key_table import find_key
+from backstay.config.key_lookup import find_key
 from backstay.logic.secrets.redact import REDACTED, Redactor, is_secret_key
 from backstay.system.installation import hint_extra
 from backstay.vocab.errors import UserError

@@ -11,7 +11,7 @@ import msgspec
 
 from backstay.config.entries import Judgement, SettingsEntry, judge
 from backstay.config.json_document import JsonText
-from backstay.config.key_table import find_nearest
+from backstay.config.key_lookup import find_nearest
 from backstay.config.layer_file import LayerFile
 from backstay.config.locations import config_dir, settings_file
 from backstay.config.secret import Secret

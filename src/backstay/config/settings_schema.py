@@ -4,7 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from backstay.config.key_table import KEYS, KNOWN_ELSEWHERE, Key
+from backstay.config.key_lookup import KNOWN_ELSEWHERE
+from backstay.config.key_table import KEYS, Key
 
 Schema = dict[str, Any]  # Any: JSON
 ADDRESS: Final = "https://json-schema.org/draft/2020-12/schema"

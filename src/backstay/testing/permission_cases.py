@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 
 import msgspec
 
-from backstay.config.key_table import find_nearest
+from backstay.config.key_lookup import find_nearest
 from backstay.hooks.events import EVENTS
 from backstay.hooks.merge import HookVerdict, merge_answers
 from backstay.hooks.output import read_answer

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.config.key_table import KEYS, KNOWN_ELSEWHERE, Key, find_key, names_below
+from backstay.config.key_lookup import KNOWN_ELSEWHERE, find_key, names_below
+from backstay.config.key_table import KEYS, Key
 from backstay.config.layers import read_layers
 from backstay.config.settings import ChatSettings, MemorySettings, TaskContext
 from backstay.config.settings_schema import kind_schema, settings_schema
