@@ -133,6 +133,7 @@ PURE: Final = (
     "hooks/spec.py",
     "hooks/matching.py",
     "hooks/settings.py",
+    "hooks/limits.py",
     "hooks/payload.py",
     "hooks/output.py",
     "hooks/merge.py",

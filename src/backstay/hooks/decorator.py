@@ -7,9 +7,10 @@ import msgspec
 from msgspec import Struct
 
 from backstay.hooks.events import EVENTS, OnFailure
+from backstay.hooks.limits import apply_limits, read_limits
 from backstay.hooks.matching import matcher_problem
 from backstay.hooks.run_context import PythonFunction
-from backstay.hooks.settings import HookReading, apply_limits, read_hooks, read_limits
+from backstay.hooks.settings import HookReading, read_hooks
 from backstay.hooks.spec import HookSource, HookSpec, PythonHook, make_spec
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
