@@ -20,7 +20,8 @@ from backstay.export.diagnostic.lines import DiagnosticSource
 from backstay.export.diagnostic.read_back import parse_diagnostic, read_diagnostic, replay
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
 from backstay.stores.open import open_store
-from backstay.stores.trace import TraceSlice, trace_folder, trace_path
+from backstay.stores.stored_trace import TraceSlice
+from backstay.stores.trace import trace_folder, trace_path
 from backstay.system.machine import SystemClock
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import NoSession

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.logic.secrets.redact import REDACTED, Redactor
-from backstay.stores.trace import FileTrace, MemoryTrace, TraceLine, read_trace
+from backstay.stores.stored_trace import read_trace
+from backstay.stores.trace import FileTrace, MemoryTrace, TraceLine
 from backstay.stores.trace_lines import LONGEST_LINE, RequestPacker, RequestReader
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 

@@ -14,18 +14,8 @@ import anyio
 import pytest
 
 from backstay.ports import Trace
-from backstay.stores.trace import (
-    CUT,
-    LOST,
-    FileTrace,
-    MemoryTrace,
-    NoTrace,
-    TraceLine,
-    TraceSlice,
-    delete_trace,
-    read_trace,
-    trace_path,
-)
+from backstay.stores.stored_trace import TraceSlice, read_trace
+from backstay.stores.trace import CUT, LOST, FileTrace, MemoryTrace, NoTrace, TraceLine, delete_trace, trace_path
 from backstay.vocab.deltas import TextDelta, ToolOutputDelta
 from backstay.vocab.errors import BadId, StoreUnavailable
 

@@ -23,7 +23,7 @@ from backstay.stores.sqlite.files import BLOB_IN_TABLE
 from backstay.stores.sqlite.open import prepare
 from backstay.stores.sqlite.schema import SCHEMA
 from backstay.stores.sqlite.store import SqliteStore
-from backstay.stores.trace import read_trace
+from backstay.stores.stored_trace import read_trace
 from backstay.system.installation import hint_upgrade
 from backstay.system.machine import SystemClock
 from backstay.version import VERSION

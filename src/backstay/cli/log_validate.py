@@ -13,7 +13,8 @@ from backstay.export.diagnostic.lines import LANDMARKS, DiagnosticSource, LogOut
 from backstay.logic.state.conversation import SeenIds
 from backstay.logic.text import pluralise
 from backstay.ports import EventStore
-from backstay.stores.trace import TraceSlice, read_trace, trace_folder
+from backstay.stores.stored_trace import TraceSlice, read_trace
+from backstay.stores.trace import trace_folder
 from backstay.vocab import events
 from backstay.vocab.event import Event, Recorded
 

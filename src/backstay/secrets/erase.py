@@ -18,7 +18,8 @@ from backstay.logic.state.progress import stamp
 from backstay.logic.stored_content import as_stored_event, find_cited_blobs
 from backstay.ports import ChangedPast, Clock, EventStore, Rewritable
 from backstay.secrets.scan import Cited, SecretScan, content_of, kinds_of
-from backstay.stores.trace import change_trace, trace_folder
+from backstay.stores.stored_trace import change_trace
+from backstay.stores.trace import trace_folder
 from backstay.vocab import events
 from backstay.vocab.errors import Bug, UserError
 from backstay.vocab.event import Draft, Recorded

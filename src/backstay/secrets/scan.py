@@ -13,7 +13,8 @@ from backstay.logic.secrets.redact import replace
 from backstay.logic.secrets.rewrite import FILES, as_text, list_texts, texts_in
 from backstay.logic.stored_content import find_cited_blobs
 from backstay.ports import EventStore, Rewritable
-from backstay.stores.trace import trace_folder, trace_texts
+from backstay.stores.stored_trace import trace_texts
+from backstay.stores.trace import trace_folder
 from backstay.vocab import events
 from backstay.vocab.errors import BlobMissing
 from backstay.vocab.event import Recorded

@@ -1,4 +1,4 @@
-"""Write and read the trace: fragments, raw payloads and timings beside the log, for debugging. It may lose lines.
+"""Write the trace: fragments, raw payloads and timings beside the log, for debugging. It may lose lines.
 
 Two files a session, `<folder>/<session>.jsonl` and the older `<session>.jsonl.old`: no newer file can have the name of another's older
 one. A line is `{"after","token","n","at","kind","data"}`: `after` is the last `seq` of the log, `token` the lease that wrote it, `n` the
@@ -8,9 +8,6 @@ nothing else.
 
 No line reaches the file with a secret in it that can be told as one, be it split over several lines; a line that may
 hold the beginning of one waits for those that follow. Requests are written as what is new in them.
-
-A secret that became known later is taken out of what was written (`change_trace`): a stream is put together first, since no line holds
-all of the secret.
 """
 
 import contextlib
@@ -19,7 +16,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,23 +26,16 @@ import anyio.to_thread
 import msgspec
 
 from backstay.logic.secrets.redact import PLAIN, Redactor
-from backstay.logic.secrets.rewrite import Change, as_text, change_bytes, change_texts, texts_in
 from backstay.ports import Trace
 from backstay.stores.trace_lines import (
     Line,
     RequestPacker,
-    RequestReader,
     Scrubber,
     Streams,
-    TracePiece,
     encode_line,
     line_of,
-    pieces_of,
-    put_text,
 )
-from backstay.system.files import check_regular, read_whole, replace_file
-from backstay.vocab.deltas import DELTAS
-from backstay.vocab.errors import StoreUnavailable
+from backstay.system.files import check_regular
 from backstay.vocab.ids import check_session_id
 
 
@@ -98,24 +88,6 @@ BEHIND_S: Final = 0.05
 BEHIND_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64 * 1024 * 1024
 """Bytes that wait for a disk that hangs; what comes after them is lost."""
-
-
-ChangePieces = Callable[[Sequence[str]], list[str]]
-"""Gives the pieces of a stream with other words in them, as many as there were."""
-_KINDS: Final = {kind.__name__: kind for kind in DELTAS}
-
-
-class TraceSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a trace that can be read. Lines that cannot be read are lost, never an error."""
-
-    lines: tuple[TraceLine, ...]
-    lost: int = 0
-    """Lines known to be missing: a torn tail, unreadable bytes, what the writer could not write.
-
-    A line that was half written when the disk failed may count twice.
-    """
-    cut: bool = False
-    """Whether the oldest lines were dropped to keep the trace small."""
 
 
 class FileTrace:
@@ -337,58 +309,6 @@ class NoTrace:
         """Do nothing."""
 
 
-def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
-    """Return everything that can be read of a session's trace, also while it is being written; empty when there is none."""
-    lines: list[TraceLine] = []
-    unreadable = 0
-    for piece in b"\n".join(segments(trace_path(folder, session))).split(b"\n"):
-        if piece:
-            try:
-                lines.append(decoder.decode(piece))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                unreadable += 1
-    requests = RequestReader()
-    lines = [_whole(line, requests) if line.kind == REQUEST else line for line in lines]
-    reported = sum(_count_lost(line) for line in lines)
-    return TraceSlice(lines=tuple(lines), lost=unreadable + reported, cut=any(line.kind == CUT for line in lines))
-
-
-def trace_texts(folder: str | os.PathLike[str], session: str) -> Iterator[str]:
-    """Return every text of a session's trace: those of each line, and the streams put together."""
-    streams, joined = Streams(), dict[str, list[str]]()
-    for line in b"\n".join(segments(trace_path(folder, session))).split(b"\n"):
-        try:
-            yield from texts_in(decoder.decode(line).data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            yield as_text(line)
-        piece = _piece(line, streams)
-        for each in pieces_of(piece) if piece is not None else ():
-            joined.setdefault(each.stream, []).append(each.text)
-    for pieces in joined.values():
-        yield "".join(pieces)
-
-
-def change_trace(folder: str | os.PathLike[str], session: str, change: Change, change_pieces: ChangePieces) -> int:
-    """Change both files of a session's trace, each in one step; return how many lines are different now.
-
-    `change` is applied to every text of every line, `change_pieces` before that to the pieces of each stream.
-    Nobody writes the trace meanwhile.
-    """
-    newer = trace_path(folder, session)
-    paths = [path for path in (older_path(newer), newer) if path.exists()]
-    before = {path: path.read_bytes().split(b"\n") for path in paths}
-    lines = _change_streams([line for path in paths for line in before[path]], change_pieces)
-    lines = [_change_line(line, change) for line in lines]
-    count = 0
-    for path in paths:
-        after, lines = lines[: len(before[path])], lines[len(before[path]) :]
-        different = sum(one != other for one, other in zip(before[path], after, strict=True))
-        if different:
-            replace_file(Path(path), b"\n".join(after))
-        count += different
-    return count
-
-
 class _TracePosition:
     """The position in a session's trace: the key of the next line."""
 
@@ -440,60 +360,6 @@ class _OpenTrace(_TracePosition):
 def _size(content: Mapping[str, object]) -> int:
     """About how many bytes a request takes while it waits; objects that others hold too cost nothing."""
     return 1024 + sum(len(value) for value in content.values() if isinstance(value, str | bytes))
-
-
-def _whole(line: TraceLine, requests: RequestReader) -> TraceLine:
-    return msgspec.structs.replace(line, data=requests.unpack(line.data))
-
-
-def _count_lost(line: TraceLine) -> int:
-    lines = line.data.get("lines") if line.kind == LOST else 0
-    return lines if isinstance(lines, int) else 0
-
-
-def _change_line(line: bytes, change: Change) -> bytes:
-    try:
-        traced = decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return change_bytes(line, change)
-    after = change_texts(traced.data, change)
-    return line if after == traced.data else msgspec.json.encode(msgspec.structs.replace(traced, data=after))
-
-
-def _change_streams(lines: list[bytes], change_pieces: ChangePieces) -> list[bytes]:
-    """Return the lines without what only the pieces of a stream together show."""
-    streams, joined = Streams(), dict[str, list[tuple[int, TracePiece]]]()
-    for place, line in enumerate(lines):
-        found = _piece(line, streams)
-        for piece in pieces_of(found) if found is not None else ():
-            joined.setdefault(piece.stream, []).append((place, piece))
-    changes: dict[int, list[TracePiece]] = {}
-    for pieces in joined.values():
-        after = change_pieces([piece.text for _, piece in pieces])
-        for (place, piece), text in zip(pieces, after, strict=True):
-            if text != piece.text:
-                changes.setdefault(place, []).append(piece._replace(text=text))
-    return [_put_into(line, changes[place]) if place in changes else line for place, line in enumerate(lines)]
-
-
-def _put_into(line: bytes, pieces: Iterable[TracePiece]) -> bytes:
-    content = msgspec.json.decode(line, type=dict[str, object])
-    for piece in pieces:
-        put_text(content["data"], piece.path, piece.text)
-    return msgspec.json.encode(content)
-
-
-def _piece(line: bytes, streams: Streams) -> Line | None:
-    try:
-        traced = decoder.decode(line)
-        return line_of(line, traced.after, traced.kind, _content(traced), streams)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
-        return None
-
-
-def _content(traced: TraceLine) -> dict[str, object]:
-    kind = _KINDS.get(traced.kind)
-    return traced.data if kind is None else {**traced.data, "delta": msgspec.convert(traced.data.get("delta"), kind)}
 
 
 def _wall_clock() -> int:
@@ -564,15 +430,6 @@ class TraceFile:
         return written, None
 
 
-def segments(path: Path) -> tuple[bytes, bytes]:
-    """Return both files, the older one first, as they were at one moment."""
-    while True:
-        before = _identity(path)
-        found = _read_segment(older_path(path)), _read_segment(path)
-        if _identity(path) == before:
-            return found
-
-
 def delete_trace(folder: str | os.PathLike[str], session: str) -> None:
     """Forget a session's trace. Nothing happens when there is none."""
     path = trace_path(folder, session)
@@ -607,22 +464,6 @@ def _mend(file: int) -> int:
     if size == 0 or os.pread(file, 1, size - 1) == b"\n":
         return size
     return size + os.write(file, b"\n")
-
-
-def _identity(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return None
-
-
-def _read_segment(path: Path) -> bytes:
-    try:
-        return read_whole(path)
-    except FileNotFoundError:
-        return b""
-    except OSError as exc:
-        raise StoreUnavailable(f"Cannot read the trace {str(path)!r}: {exc}. Check who may read it.") from exc
 
 
 if TYPE_CHECKING:

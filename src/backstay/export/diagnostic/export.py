@@ -15,7 +15,8 @@ from backstay.export.diagnostic.external_payloads import Payloads, join
 from backstay.export.diagnostic.lines import DiagnosticSource, lines_of
 from backstay.export.diagnostic.messages import Fields, MessageHistory
 from backstay.logic.secrets.redact import PLAIN, Redactor
-from backstay.stores.trace import read_trace, trace_folder
+from backstay.stores.stored_trace import read_trace
+from backstay.stores.trace import trace_folder
 from backstay.stores.trace_lines import HISTORIES
 from backstay.system.files import replace_file
 from backstay.vocab.errors import BlobMissing, UserError

@@ -20,8 +20,9 @@ from backstay.export.diagnostic.messages import Batches, Fields, Messages
 from backstay.logic.secrets.redact import PLAIN, Redactor, StreamRedactor
 from backstay.logic.state.conversation import VisibleTranscript
 from backstay.logic.state.transcript import Transcript
+from backstay.stores.stored_trace import TraceSlice
 from backstay.stores.trace import LOST as LINES_LOST
-from backstay.stores.trace import TraceLine, TraceSlice
+from backstay.stores.trace import TraceLine
 from backstay.vocab import events
 from backstay.vocab.event import Recorded
 from backstay.vocab.messages import ServerBlock, SessionMessage, ToolResult, iso
