@@ -25,7 +25,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 WRITERS: dict[str, str] = {
     "grants.json": "from backstay.config.trust.trust_store import GrantStore as B; B(data).add('/work', ['Bash(make)'])",
-    "plugins/known_marketplaces.json": "from backstay.plugins.marketplace import KnownMarketplaces as B; B(data).remove('x')",
+    "plugins/known_marketplaces.json": "from backstay.plugins.known_marketplaces import KnownMarketplaces as B; B(data).remove('x')",
     "plugins/installed_plugins.json": (
         "from backstay.plugins.installed import InstalledPlugins as B; "
         "from backstay.plugins.ids import PluginId as P; B(data).remove(P('a', 'b'), 'person', '')"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.trust.contents import EXTENSION_ENDINGS
 from backstay.config.trust.followed import NotFollowed, command_table
 from backstay.config.trust.inventory import find_drift
+from backstay.config.trust.python_modules import EXTENSION_ENDINGS
 from backstay.config.trust.run_files import find_followed_files
 from tests.config.world import World
 

@@ -3,14 +3,12 @@
 import hashlib
 import os
 import stat
-import sys
-import sysconfig
 from collections.abc import Iterator
-from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Final
 
 from backstay.config.private_file import writable_name
+from backstay.config.trust.python_modules import find_shadows
 from backstay.system.files import read_regular
 
 ABSENT: Final = "absent"
@@ -19,16 +17,6 @@ OWN: Final = "own:"
 """Before the name of a file that a program of the person's own would run."""
 MOST_FILES: Final = 5_000
 MOST_BYTES: Final = 64 * 1024 * 1024
-_ENDINGS: Final = (*dict.fromkeys((*all_suffixes(), ".so", ".pyd")),)
-"""Of files that Python imports, of any version."""
-_PLATFORM: Final = sysconfig.get_config_var("SOABI").partition("-")[2].partition("-")[2]
-EXTENSION_ENDINGS: Final = (".so", ".abi3.so", ".pyd", *(f".cpython-3{minor}-{_PLATFORM}.so" for minor in range(8, 21)))
-"""Of compiled modules, which Python takes before `.py`; of the versions there are and the next ones."""
-
-
-def is_module_file(name: str, module: str) -> bool:
-    """Return whether Python, in some version, may import a file of this name as the module."""
-    return name.partition(".")[0] == module and name.endswith(_ENDINGS)
 
 
 class Contents:
@@ -61,17 +49,9 @@ class Contents:
         return f"{'x' if found.st_mode & stat.S_IXUSR else '-'}{sha(content)}"
 
     def shadows(self, folder: Path) -> Iterator[Path]:
-        """Return what Python would import from a folder instead of its own modules: `re.py`, or a package `json`."""
+        """Yield what Python would import from a folder instead of its own modules, as `find_shadows` does."""
         try:
-            with os.scandir(folder) as listing:
-                for entry in listing:
-                    name, dot, _ = entry.name.partition(".")
-                    if name not in sys.stdlib_module_names:
-                        continue
-                    if dot and is_module_file(entry.name, name):
-                        yield Path(entry.path)
-                    elif not dot:
-                        yield from _beginnings(entry.path)
+            yield from find_shadows(folder)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as exc:
@@ -88,14 +68,6 @@ class Contents:
         self._bytes_left -= size
         if self.files_left < 0:
             self.problem = self.problem or "there are too many files to look at"
-
-
-def _beginnings(folder: str) -> Iterator[Path]:
-    """Yield the files that make a folder a package."""
-    try:
-        yield from (Path(folder, each) for each in os.listdir(folder) if each.startswith("__init__."))
-    except OSError:  # a file, or a folder that Python could not look into either
-        return
 
 
 def sha(content: bytes) -> str:

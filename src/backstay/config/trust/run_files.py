@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from backstay.config.trust.contents import EXTENSION_ENDINGS, is_module_file
 from backstay.config.trust.followed import (
     NotFollowed,
     RunManifest,
@@ -31,6 +30,7 @@ from backstay.config.trust.followed import (
     require_words,
     text_of,
 )
+from backstay.config.trust.python_modules import EXTENSION_ENDINGS, is_module_file
 from backstay.system.files import read_regular
 
 if TYPE_CHECKING:
