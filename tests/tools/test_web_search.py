@@ -13,7 +13,8 @@ from backstay.system.guarded_http import Egress
 from backstay.tools.toolset import Toolset
 from backstay.tools.web.fetch import WARNING
 from backstay.tools.web.interfaces import SearchEngine, SearchResult
-from backstay.tools.web.search import ENGINES, find_engine, make_web_search, narrow
+from backstay.tools.web.search import make_web_search
+from backstay.tools.web.search_engines import ENGINES, find_engine, narrow
 from backstay.vocab.errors import UserError
 from tests.system.egress_kit import Page, Site, leads_to, page
 from tests.tools.context import RecordingContext

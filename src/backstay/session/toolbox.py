@@ -28,7 +28,8 @@ from backstay.tools.search import make_glob, make_grep
 from backstay.tools.shell.background import BackgroundShells
 from backstay.tools.todo import write_todos
 from backstay.tools.web.fetch import make_web_fetch
-from backstay.tools.web.search import ENGINES, find_engine, make_web_search
+from backstay.tools.web.search import make_web_search
+from backstay.tools.web.search_engines import ENGINES, find_engine
 from backstay.vocab import events
 from backstay.vocab.env_keys import BUILT_IN, Keys
 from backstay.vocab.event import Draft
