@@ -335,6 +335,7 @@ CAREFUL = {
     "core.fsmonitor": "false",
     "diff.ignoreSubmodules": "all",
     "diff.submodule": "short",
+    "log.showSignature": "false",
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
     "safe.bareRepository": "explicit",

@@ -64,6 +64,8 @@ def test_what_cannot_be_told_is_not_guessed(repository: Path, tmp_path: Path) ->
 
     (repository / ".git/index").unlink()
     assert names(repository) == []
+    (repository / "src/.git").mkdir()
+    assert names(repository / "src") is None
 
     os.mkfifo(repository / ".git/index")
     assert names(repository) is None

@@ -255,7 +255,8 @@ def test_git_reads_two_paths_to_their_ends(compared: Path, operands: str, *, bro
 
     assert decide_diff(compared, operands) == "ask"
     assert decide_diff(compared, operands, "bypassPermissions", "Read(.env)") == "ask"
-    assert decide_diff(compared, operands, "bypassPermissions", "Read(other/**)") == "allow"
+    if not broken:  # there nobody can say what is tracked
+        assert decide_diff(compared, operands, "bypassPermissions", "Read(other/**)") == "allow"
 
 
 @pytest.mark.parametrize("operands", ONE_OF_THEM)

@@ -122,9 +122,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "tag.gpgSign": "false",
 }
 _EXPLICIT: Final = "safe.bareRepository"
-_CAREFUL: Final = (
-    "core.fsmonitor diff.ignoreSubmodules diff.submodule status.submoduleSummary submodule.recurse".split()
-)
+_CAREFUL: Final = "core.fsmonitor diff.ignoreSubmodules diff.submodule log.showSignature status.submoduleSummary submodule.recurse".split()
 _COMPARE: Final = 'f() { diff -u -- "$2" "$5"; true; }; f'
 _NOT_HERE: Final = "!echo 'This alias comes from a workspace that is not trusted; it was not run.' >&2; false #"
 _INVENTED: Final = (
@@ -394,6 +392,8 @@ def list_tracked(folder: str) -> Iterator[str] | None:
         return None
     try:
         git = _git_folder(root)
+        if not os.path.lexists(git / "HEAD"):  # git goes on to the folder above
+            return None
         content = _content(git / "index")
         names = [name for name, _ in _entries(content, _hash_size(git))]
     except FileNotFoundError:

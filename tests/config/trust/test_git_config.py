@@ -105,6 +105,13 @@ RUNS = (
         "diff.orderFile=.env",
     ),
     *(
+        "log.showSignature=true",
+        "format.pretty=%h %G?",
+        "pretty.mine=format:%+GK",
+        "branch.sort=signature",
+        "extensions.refStorage=files:///x",
+    ),
+    *(
         "diff.submodule=diff",
         "status.submoduleSummary=true",
         "status.submoduleSummary=5",
@@ -158,6 +165,14 @@ RUNS_NOTHING = (
         "protocol.ext.allow=never",
         "push.default=simple",
         "init.defaultBranch=main",
+    ),
+    *(
+        "log.showSignature=no",
+        "log.date=iso",
+        "format.pretty=%h %s",
+        "branch.sort=-committerdate",
+        "branch.b.merge=refs/heads/signature",
+        "extensions.refStorage=reftable",
     ),
     *(
         "diff.submodule=log",

@@ -66,7 +66,7 @@ def test_rb_w8_a_hostile_repository_gets_nothing_but_its_denials_before_it_is_tr
     assert found.notice == (
         "This workspace is not trusted: 1 hook, 2 MCP servers, 3 allow rules, 1 further folder, 1 permission mode, "
         "2 environment variables, 5 other settings and 1 extension file left out; what it denies holds; git commands need a "
-        "yes, since its git configuration names programs. See: backstay trust. For this run alone: --trust."
+        "yes, since its repository names programs or leads elsewhere. See: backstay trust. For this run alone: --trust."
     )
 
 

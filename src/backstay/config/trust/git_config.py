@@ -5,6 +5,7 @@ In the sections where git knows such keys, only those that are known to be harml
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,8 @@ def is_harmless(key: str, value: str) -> bool:
     """Return whether a key of git's configuration, as git prints it, runs nothing with this value."""
     section, _, rest = key.partition(".")
     sub, _, name = rest.rpartition(".")
+    if _CHECKS.search(value) and (section in ("format", "pretty") or name == "sort"):
+        return False
     if section not in _HARMLESS:
         return True
     if sub.startswith("-"):  # git may pass the name of a remote on as an option
@@ -47,6 +50,8 @@ def _runs_helper(address: str) -> bool:
     return "::" in address.split("/", 1)[0] or address.startswith("-")
 
 
+_CHECKS: Final = re.compile(r"%[-+ ]?G|signature")
+"""A format or an order for which git has signatures checked by a program, which may connect."""
 _HARMLESS: Final = {
     "core": frozenset(
         (
@@ -97,7 +102,6 @@ _HARMLESS: Final = {
             "noop",
             "objectformat",
             "preciousobjects",
-            "refstorage",
             "relativeworktrees",
             "worktreeconfig",
         )
@@ -118,6 +122,12 @@ _HARMLESS: Final = {
     "trailer": frozenset(("separators", "ifexists", "ifmissing", "where", "key")),
     "protocol": frozenset(("version",)),
     "interactive": frozenset(("singlekey",)),
+    "log": frozenset(
+        (
+            *("abbrevcommit", "date", "decorate", "diffmerges", "excludedecoration", "follow", "graphcolors"),
+            *("initialdecorationset", "mailmap", "showroot"),
+        )
+    ),
     "status": frozenset(
         (
             *("relativepaths", "short", "branch", "aheadbehind", "displaycommentprefix", "renamelimit", "renames"),
@@ -136,10 +146,12 @@ _BY_VALUE: Final = {
     ("core", "pager"): frozenset(("cat", "")),
     ("pager", "*"): _PLAIN_WORDS,
     ("diff", "submodule"): frozenset(("short", "log")),
+    ("log", "showsignature"): frozenset(("", "false", "no", "off", "0")),
     ("status", "submodulesummary"): frozenset(("", "false", "no", "off", "0")),
     ("submodule", "ignore"): frozenset(("all", "dirty")),
     ("submodule", "update"): frozenset(("checkout", "rebase", "merge", "none")),
     ("protocol", "allow"): frozenset(("never",)),
+    ("extensions", "refstorage"): frozenset(("files", "reftable")),
     ("filter", "clean"): frozenset(("git-lfs clean -- %f",)),
     ("filter", "smudge"): frozenset(("git-lfs smudge -- %f",)),
     ("filter", "process"): frozenset(("git-lfs filter-process",)),

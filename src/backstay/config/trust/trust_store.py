@@ -260,7 +260,7 @@ def describe_left_out(trust: WorkspaceTrust) -> str:
         why = f"This workspace has changed since it was trusted ({', '.join(names[:_SOME])}{more})"
     effects = [f"{_join_words(parts)} left out; what it denies holds"] if parts else []
     if "git" in counted:
-        effects.append("git commands need a yes, since its git configuration names programs")
+        effects.append("git commands need a yes, since its repository names programs or leads elsewhere")
     return f"{why}: {'; '.join(effects)}. See: backstay trust. For this run alone: --trust."
 
 
