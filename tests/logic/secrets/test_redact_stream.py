@@ -82,6 +82,43 @@ def test_a_secret_in_utf_16_is_found_whole_and_in_pieces(between: str, size: int
         assert "plain words" in whole.replace(between, "")
 
 
+SIGNS = ["\x1b[31m", "\x1b[1;38;5;200m", "\\u001b[0m", "\\u001B[1m", "\\x1b[31m", "\\x1B[m", "\\033[1m", "\\e[31m"]
+
+
+@pytest.mark.contract("RV-B15")
+@pytest.mark.parametrize("sign", ["\\u0000", "\\ufffd", *SIGNS])
+@pytest.mark.parametrize("before", ["", "run ", "\0\0", "C:\\"])
+@pytest.mark.parametrize("known", ["hunter2hunter2", "Zx9!kkQpw77"])
+def test_a_secret_is_found_where_a_piece_ends_within_a_colour_or_an_escape(known: str, before: str, sign: str) -> None:
+    redactor = Redactor([known])
+    apart = sign in SIGNS
+    told = sign.join((known[:5], known[5:9], known[9:])) if apart else "".join(f"{letter}{sign}" for letter in known)
+    text = f"{before}{told} there\n"
+    whole = redactor.text(text)
+
+    assert whole.startswith(f"{before}{REDACTED}")
+    for cut in range(len(text) + 1):
+        assert "".join(streamed(text[:cut], text[cut:], redactor=redactor)) == whole, cut
+        assert "".join(streamed(text[:cut], *text[cut:], redactor=redactor)) == whole, cut
+    assert "".join(streamed(*text, redactor=redactor)) == whole
+
+
+@pytest.mark.parametrize("cut", range(7))
+def test_a_text_that_ends_within_an_escape_hides_no_secret(cut: int) -> None:
+    text = "\\u0000".join("hunter2hunter2") + "\\u0000"[:cut]
+
+    assert Redactor(["hunter2hunter2"]).text(text).startswith(REDACTED)
+
+
+@pytest.mark.parametrize("end", ["\x1b", "\x1b[3", "\\", "\\u00", "\\x1", "\\033["])
+def test_a_begun_colour_or_escape_waits_for_the_next_piece_alone(end: str) -> None:
+    stream = StreamRedactor()
+
+    assert stream.feed("word ", end) == ["word "]
+    assert stream.feed(" more ") == [end, " more "]
+    assert (stream.feed(end), stream.flush()) == ([], [end])
+
+
 @pytest.mark.contract("RV-B15")
 @pytest.mark.parametrize("seed", range(60))
 def test_b7_many_secrets_in_one_text_cut_anywhere_are_redacted_as_in_the_whole(seed: int) -> None:

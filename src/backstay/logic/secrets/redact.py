@@ -3,10 +3,11 @@
 Events on their way out, traces, exports and error texts use the same `Redactor`. What a model is sent is never altered here.
 
 A text that arrives in pieces, such as the deltas of a model, goes through a `StreamRedactor`, which also finds the secret that pieces
-share. It holds back what may be a part of a secret until more of the text, or its end, has shown what it is. Three rules say what is held.
+share. It holds back what may be a part of a secret until more of the text, or its end, has shown what it is. Four rules say what is held.
 No secret but a private key goes over the end of a line. In a line that names no secret, none has a blank in it, so its last word is held if
-one may have begun there; a line that does name one is held until it ends. A private key is held from its first line to its last. The time
-is linear in the text, however small the pieces are: what is held is read again only when it has grown by half.
+one may have begun there; a line that does name one is held until it ends. A private key is held from its first line to its last. A
+terminal colour or a written NUL that the end of a piece cuts is held until its rest is there, and read only then. The time is linear in
+the text, however small the pieces are: what is held is read again only when it has grown by half.
 """
 
 import functools
@@ -228,9 +229,16 @@ _COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]"
 _NUL: Final = r"(?:[\0\ufffd]|\\u0000|\\ufffd)"
 """One of the bytes that UTF-16 and UTF-32 put between Latin letters, or what a text shows instead of it."""
 _NUL_WRITTEN: Final = re.compile(r"\\u(?:0000|fffd)")
+_NUL_BEGUN: Final = r"\\(?:u(?:0{0,3}|f{1,3}))?\Z"
 _BETWEEN: Final = re.compile(
-    rf"{_COLOUR.pattern}|{_NUL}{{1,3}}+(?=[^\0\ufffd\\](?:{_NUL}|\Z)|\Z)|(?<=[\0\ufffd][^\0\ufffd])[\0\ufffd]{{1,3}}"
+    rf"{_COLOUR.pattern}|{_NUL}{{1,3}}+(?=[^\0\ufffd\\](?:{_NUL}|{_NUL_BEGUN}|\Z)|\Z)"
+    r"|(?<=[\0\ufffd][^\0\ufffd])[\0\ufffd]{1,3}"
 )
+_BEGUN_BETWEEN: Final = re.compile(
+    rf"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)(?:\[[0-9;:?]{{0,32}})?\Z|\\(?:u001|x1?|03?)\Z|{_NUL_BEGUN}"
+)
+"""A colour, or a NUL written with letters, whose rest the end of the text cuts off."""
+_LONGEST_BEGUN: Final = 40
 _KEY_WORD: Final = re.compile(
     r"pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk|\\u00[2-7]", re.IGNORECASE
 )
@@ -401,6 +409,9 @@ class StreamRedactor:
 
     def _settle(self, *, over: bool) -> list[str]:
         start, whole = len(self._before), self._before + "".join(self._held)
+        begun = None if over else _BEGUN_BETWEEN.search(whole, max(start, len(whole) - _LONGEST_BEGUN))
+        waiting = begun[0] if begun else ""  # it must not pass for letters of the word before it
+        whole = whole.removesuffix(waiting)
         found = [one for one in self._redactor.find(whole) if one.end > start]
         cut = len(whole) if over else max(start, find_settled_end(whole, found, self._redactor))
         if self._swallowing:
@@ -409,8 +420,8 @@ class StreamRedactor:
             cut = len(whole)
         self._swallowing = cut == len(whole) and not over and bool(found) and found[-1].end == cut
         pieces = self._take(whole, start, cut, found)
-        self._before, self._held = whole[max(0, cut - CONTEXT) : cut], [whole[cut:]]
-        self._size = len(whole) - cut
+        self._before, self._held = whole[max(0, cut - CONTEXT) : cut], [whole[cut:], waiting]
+        self._size = len(whole) - cut + len(waiting)
         self._enough = self._size * 3 // 2 + 1
         return pieces
 
