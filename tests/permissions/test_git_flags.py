@@ -110,3 +110,8 @@ def test_git_that_puts_hooks_into_the_repository_is_asked_about(command: str) ->
     assert (
         weighed("Bash", command.partition(" --")[0].replace("install", "ls-files"), allow=["Bash"]).decision == "allow"
     )
+
+
+def test_attributes_of_a_folder_outside_are_asked_about() -> None:
+    assert weighed("Bash", "git check-attr -a d/x", files={"d/x": "", "y": ""}).decision == "allow"
+    assert weighed("Bash", "git check-attr -a ../d/x", files={"d/x": "", "y": ""}).decision == "ask"

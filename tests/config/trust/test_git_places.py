@@ -180,6 +180,23 @@ def test_a_submodule_needs_no_trust_whether_opened_itself_or_below(world: World)
     assert world.read(cwd=world.project / "sub").trust.survey.claims == ()
 
 
+def test_a_submodule_of_a_linked_work_tree_needs_no_trust(world: World) -> None:
+    make(world, world.home / "library")
+    main = make(world, world.home / "main").parent
+    git(world, "submodule", "add", "-q", str(world.home / "library"), "sub", cwd=main)
+    git(world, "commit", "-qm", "2", cwd=main)
+    (world.project / ".git").rmdir()
+    world.project.rmdir()
+    git(world, "worktree", "add", "-q", str(world.project), cwd=main)
+    git(world, "submodule", "update", "-q", "--init")
+
+    assert world.read().trust.survey.claims == ()
+    assert world.read(cwd=world.project / "sub").trust.survey.claims == ()
+
+    git(world, "config", "core.worktree", str(world.home), cwd=main / "sub")
+    assert world.read().trust.state == "untrusted"
+
+
 @pytest.mark.parametrize("cwd", [".", "src"])
 def test_a_repository_with_its_folder_elsewhere_needs_no_trust_where_that_names_it(world: World, cwd: str) -> None:
     (world.project / ".git").rmdir()

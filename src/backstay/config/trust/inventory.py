@@ -512,15 +512,20 @@ class _Collector(Contents):
             self.problem = self.problem or f"{path} names more than {MOST_GIT_KEYS} programs"
         count: Counter[str] = Counter()
         for key, value in found[:MOST_GIT_KEYS]:
-            if key == "core.worktree" and self._is_own_tree(os.path.realpath(folder / value), own=own):
+            if key == "core.worktree" and self._is_own_tree(folder, os.path.realpath(folder / value), own=own):
                 continue
             inner = "".join(self._git_value(folder, key, value))
             count[key] += 1
             self._git_item(f"{key} {count[key]}" if count[key] > 1 else key, f"{key} = {value}", inner, path)
 
-    def _is_own_tree(self, tree: str, *, own: bool) -> bool:
-        """Return whether a work tree is the one that a git folder is expected to have: the project, or for a submodule a folder in it."""
-        return tree == str(self.root) or (not own and tree.startswith(f"{self.root}{os.sep}"))
+    def _is_own_tree(self, folder: Path, tree: str, *, own: bool) -> bool:
+        """Return whether a work tree is the one that a git folder is expected to have: the project, or for a submodule a folder in it.
+
+        The submodules of the repository that a linked work tree belongs to lie in the main one's.
+        """
+        main, modules, _ = os.path.realpath(folder).partition(f"{os.sep}.git{os.sep}modules{os.sep}")
+        tops = (str(self.root), *((main,) if modules else ()))
+        return tree == tops[0] or (not own and any(tree.startswith(f"{top}{os.sep}") for top in tops))
 
     def _git_value(self, folder: Path, key: str, value: str) -> Iterator[str]:
         """Yield the digests of the files that a value leads to, so that a change of them is noticed."""
