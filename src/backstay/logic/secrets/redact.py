@@ -137,12 +137,19 @@ class Redactor:
         """Mask an object: names too, of which none is lost when two become equal. In a JSON Schema they are names of arguments."""
         clean: dict[object, object] = {}
         paired = frozenset[object]() if is_schema else _values_of_pairs(value)
+        mask_name = _keep_name if self._are_names_clean(value) else self._name
         for key, inner in value.items():
-            name = self._name(key)
+            name = mask_name(key)
             while name in clean:
                 name = f"{name} {len(clean) + 1}"
             clean[name] = REDACTED if key in paired else self.value(inner) if is_schema else self.field(key, inner)
         return clean
+
+    def _are_names_clean(self, value: Mapping[object, object]) -> bool:
+        """Return whether none of many names has anything to mask, by one look at all of them."""
+        if len(value) < _MANY_NAMES or not all(isinstance(key, str) and not _MAY_BE_JSON.match(key) for key in value):
+            return False
+        return not self.find("\n".join(str(key) for key in value))
 
     def _name(self, key: object) -> object:
         if not isinstance(key, str):
@@ -187,6 +194,10 @@ def looks_secret(text: str, name: str = "") -> str:
         return f"its name, {name!r}, says so"
     found = PLAIN.find(text)
     return f"it holds {found[0].why}" if found else ""
+
+
+def _keep_name(key: object) -> object:
+    return key
 
 
 def _mark(_: SecretMatch) -> str:
@@ -239,6 +250,7 @@ _BEGUN_BETWEEN: Final = re.compile(
 )
 """A colour, or a NUL written with letters, whose rest the end of the text cuts off."""
 _LONGEST_BEGUN: Final = 40
+_MANY_NAMES: Final = 50
 _KEY_WORD: Final = re.compile(
     r"pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk|\\u00[2-7]", re.IGNORECASE
 )
