@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.config.json_document import LARGEST
-from backstay.sandbox.git import submodule_paths
+from backstay.sandbox.git_index import submodule_paths
 from backstay.sandbox.git_keys import git_keys
 from backstay.system.files import is_missing, read_regular
 

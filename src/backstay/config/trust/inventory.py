@@ -15,7 +15,7 @@ from backstay.config.json_document import LARGEST, JsonText
 from backstay.config.layer_file import LayerFile
 from backstay.config.private_file import writable_name
 from backstay.config.secret import mask
-from backstay.config.trust.contents import ABSENT, MOST_BYTES, MOST_FILES, OWN, Contents, sha
+from backstay.config.trust.digests import ABSENT, MOST_BYTES, MOST_FILES, OWN, Digests, sha
 from backstay.config.trust.followed import NotFollowed
 from backstay.config.trust.git_config import (
     TooMany,
@@ -231,14 +231,14 @@ def survey(
 
 def find_drift(before: WorkspaceInventory) -> tuple[str, ...]:
     """Return the scripts and extensions that are no longer as they were in a survey: what is about to run is compared with it."""
-    contents = Contents(Path(before.root))
+    digests = Digests(Path(before.root))
     changed: list[str] = []
     for known, digest in before.seen.items():
         kind, _, name = known.partition(":")
         if kind == "modules":
-            there = map(contents.name, contents.shadows(_path(before.root, name)))
+            there = map(digests.name, digests.shadows(_path(before.root, name)))
             changed += (each for each in there if f"script:{each}" not in before.seen)
-        if kind in ("script", "file") and contents.content(_path(before.root, name), follow=kind == "script") != digest:
+        if kind in ("script", "file") and digests.of(_path(before.root, name), follow=kind == "script") != digest:
             changed.append(name)
     return tuple(changed)
 
@@ -247,7 +247,7 @@ def _path(root: str, name: str) -> Path:
     return Path(root, os.fsdecode(bytes.fromhex(name[2:])) if name.startswith("//") else name)
 
 
-class _Collector(Contents):
+class _Collector(Digests):
     """Collects what a project brings along, as far as its bounds go."""
 
     def __init__(
@@ -320,7 +320,7 @@ class _Collector(Contents):
         self.running.append(path)
         known = f"script:{self.name(path)}"
         if known not in self.seen:
-            self.seen[known] = self.content(path, follow=True)
+            self.seen[known] = self.of(path, follow=True)
             first = _first_line(path)
             if path.suffix == ".py" or "python" in first:
                 self._modules(Path(os.path.realpath(path)).parent)
@@ -361,12 +361,12 @@ class _Collector(Contents):
         program = own_program(each.command, each.args, self.root, self._bases[-1], self._home)
         self.running += program.paths
         self.commands.append(each.text)
-        self.named |= {self.name(path): self.content(path, follow=True) for path in program.named}
+        self.named |= {self.name(path): self.of(path, follow=True) for path in program.named}
         new = [path for path in program.modules if os.path.lexists(path)]
         modules = program.modules if not program.safe or any(map(is_foreign_module, new)) else ()
         there = [path for path in (*program.found, *modules) if os.path.lexists(path)]
         for path in there:
-            self.seen[f"{OWN}{self.name(path)}"] = self.content(path, follow=True)
+            self.seen[f"{OWN}{self.name(path)}"] = self.of(path, follow=True)
         if there:
             self._claim("own", self.name(there[0]), (f"your {what} {each.text}",))
 
@@ -408,7 +408,7 @@ class _Collector(Contents):
 
     def _extension(self, path: Path) -> None:
         name = self.name(path)
-        self.seen[f"file:{name}"] = self.content(path, follow=False)
+        self.seen[f"file:{name}"] = self.of(path, follow=False)
         if "hooks" not in name.split(os.sep)[1:2]:  # a script there does nothing until a hook names it
             self._claim("extension", name, (name,))
         if path.suffix == ".md" and {"skills", "commands", "plugins"} & set(name.split(os.sep)[1:2]):
@@ -485,7 +485,7 @@ class _Collector(Contents):
         hooks = folder / "hooks"
         for entry in self._list(hooks) if hooks.is_dir() else ():
             if not entry.name.endswith(".sample") and not entry.is_dir() and os.access(entry.path, os.X_OK):
-                self._git_item("", "", self.content(Path(entry.path), follow=True), Path(entry.path))
+                self._git_item("", "", self.of(Path(entry.path), follow=True), Path(entry.path))
 
     def _list(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
@@ -531,19 +531,19 @@ class _Collector(Contents):
         """Yield the digests of the files that a value leads to, so that a change of them is noticed."""
         for path in self._find_mentioned(value):
             self.running.append(path)
-            yield self.content(path, follow=True)
+            yield self.of(path, follow=True)
         target = Path(os.path.expanduser(value))
         if key.startswith("include"):
             self.running.append(folder / target)
             if (folder / target).is_file():
-                yield self.content(folder / target, follow=True)
+                yield self.of(folder / target, follow=True)
         if key == "core.hookspath":
             self.running.append(Path(os.path.normpath(self.root / target)))
             yield from self._git_hooks(self.root / target)
         with contextlib.suppress(NotFollowed):
             for path in find_followed_files(value.removeprefix("!"), None, self._bases, self._home):
                 self.running.append(path)
-                yield self.content(path, follow=True)
+                yield self.of(path, follow=True)
 
     def _git_hooks(self, folder: Path) -> Iterator[str]:
         """Yield the names and digests of the hooks in a folder: one that is added runs as well."""
@@ -555,7 +555,7 @@ class _Collector(Contents):
             return
         for entry in entries:
             if not entry.is_dir():
-                yield f"{entry.name}\0{self.content(Path(entry.path), follow=True)}"
+                yield f"{entry.name}\0{self.of(Path(entry.path), follow=True)}"
 
     def _git_item(self, key: str, text: str, inner: str, path: Path) -> None:
         name = self.name(path)

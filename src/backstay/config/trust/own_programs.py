@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from backstay.config.trust.contents import Contents
+from backstay.config.trust.digests import Digests
 from backstay.config.trust.followed import NotFollowed, Unknown, below, command_table, takes_variables, text_of
 from backstay.config.trust.run_files import BETWEEN_WORDS, VERSION, CommandTrace, command_text, find_mentioned
 
@@ -145,7 +145,7 @@ class _OwnTrace(CommandTrace):
         if not self._imported:
             return
         for base in self._bases:
-            self.modules += Contents(base).shadows(base)
+            self.modules += Digests(base).shadows(base)
         foreign = [name for name in self._imported if name.partition(".")[0] not in sys.stdlib_module_names]
         if foreign and not self.doubt:
             self.doubt = f"Python may look in this folder for what the module {foreign[0]!r} imports"

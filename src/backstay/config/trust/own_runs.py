@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from backstay.config.trust.contents import ABSENT, OWN, Contents
+from backstay.config.trust.digests import ABSENT, OWN, Digests
 from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.config.trust.own_programs import is_foreign_module, own_program
 from backstay.config.trust.run_files import command_text
@@ -69,10 +69,10 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
         return self.survey.seen.get(f"{OWN}{self._name(path)}", "")
 
     def _name(self, path: Path) -> str:
-        return Contents(Path(self.survey.root)).name(path)
+        return Digests(Path(self.survey.root)).name(path)
 
     def _digest(self, path: Path) -> str:
-        return Contents(Path(self.survey.root)).content(path, follow=True)
+        return Digests(Path(self.survey.root)).of(path, follow=True)
 
     def _against(self, path: Path, *, surveyed: bool) -> str:
         """Return why a file is in the way; empty when it is not."""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from backstay.config.layer_file import LayerFile
 from backstay.config.private_file import Book, writable_name
-from backstay.config.trust.contents import ABSENT, OWN
+from backstay.config.trust.digests import ABSENT, OWN
 from backstay.config.trust.inventory import ClaimKind, WorkspaceInventory
 from backstay.hooks.events import EVENTS
 from backstay.vocab.errors import UserError

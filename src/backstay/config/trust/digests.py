@@ -19,8 +19,8 @@ MOST_FILES: Final = 5_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 
 
-class Contents:
-    """Looks at files of the workspace `root`, as far as its bounds go."""
+class Digests:
+    """Take the digests of files of the workspace `root`, as far as its bounds go."""
 
     def __init__(self, root: Path, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> None:
         self.root = root
@@ -29,13 +29,13 @@ class Contents:
         self.files_left = most_files
         self._bytes_left = most_bytes
 
-    def content(self, path: Path, *, follow: bool) -> str:
+    def of(self, path: Path, *, follow: bool) -> str:
         """Return the digest of a file; of a link its target, and with `follow` also what it leads to."""
         self.count(0)
         try:
             kind = stat.S_IFMT(path.lstat().st_mode)
             if kind == stat.S_IFLNK:
-                inner = self.content(Path(os.path.realpath(path)), follow=False) if follow else ""
+                inner = self.of(Path(os.path.realpath(path)), follow=False) if follow else ""
                 return sha(os.fsencode(f"link {os.readlink(path)}\0{inner}"))
             if kind != stat.S_IFREG:
                 return "not a regular file"
