@@ -87,19 +87,6 @@ def compare(
     return other if other.match != "no" else found
 
 
-def texts_in(content: object) -> Iterator[str]:
-    """Yield every text in a value, the names in objects left out."""
-    todo = [content]
-    while todo:
-        each = todo.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, dict):
-            todo += each.values()
-        elif isinstance(each, list):
-            todo += each
-
-
 class _Object:
     """Stands for an object, before what is in it."""
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from backstay.hooks.merge import HookVerdict
 from backstay.logic.text import HIDDEN
-from backstay.permissions.arguments import MOST_VALUES, Compared, compare, matches_text, texts_in
+from backstay.permissions.arguments import MOST_VALUES, Compared, compare, matches_text
 from backstay.permissions.call_site import Access, CallSite, Command, Script, fingerprint
 from backstay.permissions.judge_files import FileAccess, judge_access
 from backstay.permissions.judge_shell import judge_script
@@ -297,12 +297,25 @@ def find_hidden_text(args: dict[str, object]) -> str:
     """Return what is hidden in the arguments of a call, in words; empty when nothing is."""
     for key, content in args.items():
         pattern = _CONTENT if key in _CONTENT_KEYS else HIDDEN
-        for text in texts_in(content):
+        for text in _texts_in(content):
             if found := pattern.search(
                 text.replace("\r\n", "\n")
             ):  # an end of a line as Windows writes it hides nothing
                 return f"{key!r} has the invisible character U+{ord(found[0]):04X}: call again without it"
     return ""
+
+
+def _texts_in(content: object) -> Iterator[str]:
+    """Yield every text in a value, the names in objects left out."""
+    todo = [content]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            todo += each.values()
+        elif isinstance(each, list):
+            todo += each
 
 
 _TRIFECTA: Final[frozenset[Taint]] = frozenset(("untrusted", "private", "outside"))

@@ -19,7 +19,7 @@ from backstay.permissions.path_rules import PathPattern, about
 from backstay.permissions.paths import fold, plain
 from backstay.permissions.searches import NOT_TOLD, Lookup, lookup_of
 from backstay.permissions.sensitive_paths import find_needed_content, is_suspect, sensitive_name
-from backstay.sandbox.git_index import list_tracked, repository_of
+from backstay.sandbox.git_files import list_tracked, repository_of
 from backstay.sandbox.plan import private_files
 from backstay.system.machine import SYSTEM
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstay.config.trust.git_config import program_keys
-from backstay.sandbox.git_keys import Unclear, git_keys
+from backstay.sandbox.git_files import Unclear, git_keys
 
 RUNS = (
     *(

@@ -13,8 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.config.json_document import LARGEST
-from backstay.sandbox.git_index import submodule_paths
-from backstay.sandbox.git_keys import git_keys
+from backstay.sandbox.git_files import git_keys, submodule_paths
 from backstay.system.files import is_missing, read_regular
 
 _PLAIN_WORDS: Final = frozenset(("", "true", "false", "yes", "no", "on", "off", "0", "1"))

@@ -8,7 +8,7 @@ from typing import Final
 
 from backstay.config.json_document import LARGEST
 from backstay.config.trust.git_config import TooMany, read_name
-from backstay.sandbox.git_keys import Unclear, git_keys
+from backstay.sandbox.git_files import Unclear, git_keys
 from backstay.system.files import read_regular
 
 MOST_ENTRIES: Final = 100_000

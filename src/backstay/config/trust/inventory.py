@@ -36,7 +36,7 @@ from backstay.config.trust.run_files import (
 )
 from backstay.logic.decide.policy import looser
 from backstay.sandbox.git import FoundRepository, find_repository
-from backstay.sandbox.git_keys import Unclear
+from backstay.sandbox.git_files import Unclear
 from backstay.skills.frontmatter import normalise_key, read_frontmatter
 from backstay.skills.problems import Unusable
 from backstay.system.files import is_missing, open_regular, read_regular

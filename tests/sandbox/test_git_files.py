@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.sandbox.git_index import list_tracked, submodule_paths
+from backstay.sandbox.git_files import list_tracked, submodule_paths
 
 FILES = ("a.py", "src/a.py", "src/deep/ä b.py", "src/deep/" + "long" * 40, ".env", "z")
 
