@@ -275,7 +275,8 @@ any other event the step goes on without the hook. So is a server such as `uv ru
 -y NAME`, `uvx NAME`, `docker run NAME`) is covered. `backstay trust show` names them. Only a person can trust, for good or for one run: a
 program that a session started cannot, however it is started.
 
-**Your own hooks and servers run nothing of a workspace that is not trusted.** One that would is held, a hook refuses what it stands guard
+**Your own hooks and servers run nothing of a workspace that is not trusted**, but for programs in a folder of it that you put on `PATH` by
+its full path. One that would is held, a hook refuses what it stands guard
 over, and the message says which file it is. Python is told not to look for modules there (`PYTHONSAFEPATH`), so `python3 -c "import
 json"` and `python3 -m my_server` go on to work, also behind programs that keep variables (`nice`, `ionice`, `flock`, `taskset`, `op run`,
 `doppler run`, `aws-vault exec`, `xvfb-run`, ...). A Python whose version its path does not tell, and one whose variables may be gone

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from backstay.hooks.events import EVENTS
-from backstay.hooks.matching import LONGEST_TEXT, compile_matcher, fits, matcher_warning, near_misses, select
+from backstay.hooks.matching import fits, matcher_warning, near_misses, select
+from backstay.hooks.safe_pattern import LONGEST_TEXT, compile_matcher
 from backstay.hooks.spec import CommandHook, HookSpec, make_spec
 from tests.hooks.kit import command, one
 

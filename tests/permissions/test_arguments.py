@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
+from backstay.mcp.spec import item_names, server_names
 from backstay.permissions.arguments import MOST_TEXT, MOST_VALUES, compare
 from backstay.permissions.call_site import CallSite
 from backstay.vocab.rules import Rule
@@ -187,3 +188,27 @@ def test_one_more_argument_never_takes_a_match_back() -> None:
             before = compare(rule, fewer, call_site, by_name=False).match
             after = compare(rule, args, call_site, by_name=False).match
             assert _ORDER.index(after) >= _ORDER.index(before), (pattern, json.dumps(args))
+
+
+@pytest.mark.parametrize(
+    ("server", "item", "rule"),
+    [
+        ("my.srv", "find", "mcp__my.srv"),
+        ("my.srv", "rm.all", "mcp__my.srv__rm.all"),
+        ("a__b", "find", "mcp__a__b"),
+        ("a__b", "find", "mcp__a__b__find"),
+        ("a__b", "rm__all", "mcp__a__b__*"),
+        ("awslabs.core-mcp-server", "x", "mcp__awslabs.core-mcp-server__*"),
+        ("plugin." + "n" * 40 + ".srv", "find", "mcp__plugin." + "n" * 40 + ".srv"),
+        ("plugin." + "n" * 40 + ".srv", "t" * 70, "mcp__plugin." + "n" * 40 + ".srv__" + "t" * 70),
+        ("srv", "t" * 70, "mcp__srv__" + "t" * 70),
+        ("srv", "t" * 70, "mcp__SRV__ttt*"),
+    ],
+)
+def test_a_denial_of_a_server_or_its_tool_holds_with_the_name_as_it_is_written(
+    server: str, item: str, rule: str
+) -> None:
+    made = item_names(server_names([server])[server], [item])[item]
+    for tool, decision in ((made, "deny"), ("mcp__other__find", "allow")):
+        spec = ToolSpec(name=tool, description="", schema={}, effect="once")
+        assert weighed(spec, {}, deny=[rule], mode="bypassPermissions").decision == decision

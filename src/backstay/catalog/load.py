@@ -132,6 +132,7 @@ PURE: Final = (
     "hooks/events.py",
     "hooks/spec.py",
     "hooks/matching.py",
+    "hooks/safe_pattern.py",
     "hooks/settings.py",
     "hooks/limits.py",
     "hooks/payload.py",

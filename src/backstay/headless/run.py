@@ -126,7 +126,7 @@ async def apply_agent(options: ResolvedOptions, store: EventStore, *, model_give
         options = replace(options, model=_agent_model(options, agent.model))
     name = model_name(options) or (begun.model if begun is not None else "")
     options = replace(_apply_prompt(options, agent, new=begun is None), agent=wanted)
-    return _restrict_tools(options, agent, _tools(store, found, name))
+    return _restrict_tools(options, agent, _tool_names(store, found, name))
 
 
 async def _first_event(options: ResolvedOptions, store: EventStore) -> events.Started | None:
@@ -197,7 +197,7 @@ def _restrict_tools(options: ResolvedOptions, agent: AgentDefinition, tools: Ite
     return replace(options, tool_names=tuple(each for each in tools if each in allowed - never))
 
 
-def _tools(store: EventStore, found: Found, model: str) -> tuple[str, ...]:
+def _tool_names(store: EventStore, found: Found, model: str) -> tuple[str, ...]:
     """List the names of the tools of a session, without those of servers."""
     toolbox = Toolbox(CallSite(cwd="/", home="/"), (), StoredOutputs(store, Inbox(), State()))
     skill = ("Skill",) if found.for_model else ()

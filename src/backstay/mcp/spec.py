@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
@@ -83,6 +83,7 @@ LONGEST: Final = 64
 LONGEST_SERVER: Final = 36
 _TAIL: Final = 8
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]")
+_ODD_BUT_WILD: Final = re.compile(r"[^A-Za-z0-9_*?\[\]-]")
 _RUN: Final = re.compile(r"_{2,}")
 
 
@@ -99,6 +100,23 @@ def item_names(server: str, items: Iterable[str]) -> dict[str, str]:
     head = f"{PREFIX}{server}__"
     parts = _make_distinct(items, lambda item: _ODD.sub("_", item), LONGEST - len(head))
     return {item: head + part for item, part in parts.items()}
+
+
+def patterns_of(written: str) -> Iterator[str]:
+    """Yield patterns of the tool names that `mcp__SERVER` or `mcp__SERVER__ITEM` may stand for, with names as people write them."""
+    flat = _ODD_BUT_WILD.sub("_", written.removeprefix(PREFIX))
+    for server, mark, item in ((flat, "", ""), flat.partition("__"), flat.rpartition("__")):
+        plain = _RUN.sub("_", server).strip("_")
+        for part in (plain, *((_cut(plain, LONGEST_SERVER),) if len(plain) > LONGEST_SERVER else ())):
+            whole = f"{PREFIX}{part}__{item if mark else '*'}"
+            yield whole
+            if mark and len(whole) > LONGEST:
+                yield _cut(whole, LONGEST)
+
+
+def _cut(name: str, longest: int) -> str:
+    """Return a pattern of what a name is cut to: its beginning, and a tail in place of what is gone."""
+    return f"{name[: longest - _TAIL - 1].rstrip('_')}_{'?' * _TAIL}"
 
 
 def _plain_server(name: str) -> str:

@@ -39,7 +39,7 @@ _SEPARATORS: Final = re.compile(r"[/\\]")
 def judge_other(context: JudgeContext, text: str | None) -> list[Finding]:
     """Return what the policy says about a call by its tool, and by the one argument that a pattern may be about."""
     name = context.call.tool.name
-    ruled = [finding for finding in (_judge_by_pattern(context, text),) if finding is not None]
+    ruled = [finding for finding in (_judge_named_agent(context, text),) if finding is not None]
     if context.form.kind == "person":
         return [*ruled, Finding(name, "ask", "tool", "it asks the person something", "hard")]
     if planned := _judge_in_plan_mode(context):
@@ -49,7 +49,7 @@ def judge_other(context: JudgeContext, text: str | None) -> list[Finding]:
     return [*ruled, _by_kind(context)]
 
 
-def _judge_by_pattern(context: JudgeContext, text: str | None) -> Finding | None:
+def _judge_named_agent(context: JudgeContext, text: str | None) -> Finding | None:
     """Apply the rules that deny or ask about a subagent or a skill by its name."""
     name = context.call.tool.name
     if not context.form.is_read:

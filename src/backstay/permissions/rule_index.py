@@ -86,8 +86,12 @@ def is_about(rule: Rule, name: str) -> bool:
 
 
 def _may_name(rule: str, name: str) -> bool:
-    """Return whether a rule that forbids names a tool: by a pattern, or by its server, as in `mcp__srv`."""
-    return fnmatchcase(name, rule) or (rule.startswith("mcp__") and fnmatchcase(name, f"{rule}__*"))
+    """Return whether a rule that forbids names a tool: by a pattern, or by its server, as in `mcp__srv`, as people write its name."""
+    if fnmatchcase(name, rule) or not (rule.startswith("mcp__") and name.startswith("mcp__")):
+        return fnmatchcase(name, rule)
+    from backstay.mcp.spec import patterns_of  # noqa: PLC0415 - few rules are about servers
+
+    return fnmatchcase(name, f"{rule}__*") or any(fnmatchcase(name, each) for each in patterns_of(rule))
 
 
 def _allows_server_tool(rule: str, name: str) -> bool:

@@ -21,8 +21,8 @@ from backstay.permissions.sensitive_paths import sensitive_name
 from backstay.vocab.rules import Rule
 
 if TYPE_CHECKING:
-    from backstay.permissions.unasked.grammar import Word
     from backstay.permissions.unasked.options import Given
+    from backstay.permissions.unasked.shell_grammar import Word
 
 Which = Literal[
     "all", "followed", "shown", "taken", "tracked", "named", "repository", "elsewhere", "handed", "revision", "shared"
@@ -163,8 +163,8 @@ def search_of(access: Access, command: Command | None, call_site: CallSite) -> S
     program, rest = programs[0]
     if program in _MOVERS:
         return Search(place, moves=True)
-    from backstay.permissions.unasked.grammar import Word  # noqa: PLC0415 - the tables load when the first command is read
     from backstay.permissions.unasked.options import Unlisted  # noqa: PLC0415 - likewise
+    from backstay.permissions.unasked.shell_grammar import Word  # noqa: PLC0415 - the tables load when the first command is read
 
     try:
         found = _narrow(program, [Word(word or "", word) for word in rest], place, call_site)

@@ -38,7 +38,7 @@ def admit_items(items: list[InboxItem], state: State, mask: Mask, *, opening: bo
     begun: set[type[Event]] = set()
     for item in items:
         error = (
-            _unreadable(item, mask)
+            _make_storable(item, mask)
             or _too_late(item, state, opening=opening)
             or _overtaken(item, begun)
             or _refusal(item, state, received, opening=opening)
@@ -71,7 +71,8 @@ def as_stored(draft: Draft) -> Draft:
     return replace(draft, event=as_stored_event(draft.event))
 
 
-def _unreadable(item: InboxItem, mask: Mask) -> BackstayError | None:
+def _make_storable(item: InboxItem, mask: Mask) -> BackstayError | None:
+    """Give the drafts of an item the form in which they are stored, without known secrets; return the error where one has none."""
     try:
         item.drafts = tuple(map(as_stored, item.drafts))
         mask.mask_item(item)

@@ -195,7 +195,7 @@ async def _take_over(
         drifted=drifted,
     )
     opened = events.Opened(on_crash=options.on_crash, version=VERSION)
-    opening = [Draft(event=opened), *await _child_spending(state, store)]
+    opening = [Draft(event=opened), *await _draft_child_spending(state, store)]
     if model != state.progress.model:
         opening.append(Draft(event=events.ModelChanged(model=model), by="user"))
     ended, finishing = (
@@ -287,7 +287,7 @@ def _mode_warning(state: State, mode: Mode, walls: str, *, finishing: bool) -> s
     return f"{kept} calls are judged in {mode!r}. To loosen it again: --permission-mode {was}.{after}"
 
 
-async def _child_spending(state: State, store: EventStore) -> list[Draft]:
+async def _draft_child_spending(state: State, store: EventStore) -> list[Draft]:
     """Return what child sessions that were running have spent: the parent's log does not have it."""
     drafts: list[Draft] = []
     skill = state.progress.skill

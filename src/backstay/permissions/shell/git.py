@@ -12,10 +12,10 @@ import msgspec
 from backstay.permissions.shell.effects import HERE, Asked, Effect, guess
 from backstay.permissions.shell.expand import Field, Site
 from backstay.permissions.shell.options import Line, take_apart
-from backstay.permissions.unasked.grammar import Word
 from backstay.permissions.unasked.options import Given, Unlisted
 from backstay.permissions.unasked.options import take_apart as given_to
 from backstay.permissions.unasked.programs import COMMIT, REVISION_PATH, may_show, shows_contents
+from backstay.permissions.unasked.shell_grammar import Word
 from backstay.permissions.unasked.table import programs
 
 _PATHSPEC: Final = re.compile(r"[*?\[\\]|^:[(/!^]")

@@ -18,7 +18,7 @@ from backstay.permissions.shell.simple_commands import Commands
 from backstay.permissions.shell.table import words
 from backstay.permissions.shell.tree import Seen
 from backstay.permissions.shell.words import NAME, Names
-from backstay.permissions.unasked.grammar import Outside, check_characters
+from backstay.permissions.unasked.shell_grammar import Outside, check_characters
 
 LONGEST: Final = 10_000
 """Characters of a text that is read."""

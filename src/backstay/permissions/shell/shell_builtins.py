@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from backstay.permissions.shell.table import words
 from backstay.permissions.shell.words import NAME, Held, Words, is_special
-from backstay.permissions.unasked.grammar import Outside
+from backstay.permissions.unasked.shell_grammar import Outside
 from backstay.permissions.unasked.table import word_list
 
 _SETTING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=|$)")

@@ -10,7 +10,7 @@ from backstay.permissions.shell.shell_builtins import check_builtin
 from backstay.permissions.shell.table import words
 from backstay.permissions.shell.tree import Seen
 from backstay.permissions.shell.words import PROCESS, Held, Names, Words, spread
-from backstay.permissions.unasked.grammar import Outside
+from backstay.permissions.unasked.shell_grammar import Outside
 from backstay.permissions.unasked.table import word_list
 
 MOST_COMMANDS: Final = 300

@@ -14,7 +14,7 @@ import msgspec
 from backstay.permissions.call_site import CallSite
 from backstay.permissions.shell.expand import Field
 from backstay.permissions.shell.table import text_of, words
-from backstay.permissions.unasked.grammar import Outside, Reader
+from backstay.permissions.unasked.shell_grammar import Outside, Reader
 from backstay.permissions.unasked.table import word_list
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

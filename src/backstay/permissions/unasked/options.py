@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.permissions.unasked.grammar import Word
+from backstay.permissions.unasked.shell_grammar import Word
 
 _FLAG: Final = re.compile(r"(-{1,2}[^:?=\s]+)(?:([:?=])(\w*))?(?=\s|$)")
 

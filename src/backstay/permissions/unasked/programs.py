@@ -8,9 +8,9 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from backstay.permissions.unasked.grammar import Word
 from backstay.permissions.unasked.options import Given, Unlisted, take_apart
 from backstay.permissions.unasked.scripts import is_awk_program, is_jq_filter, is_sed_script
+from backstay.permissions.unasked.shell_grammar import Word
 from backstay.permissions.unasked.table import Row, programs, word_list
 
 

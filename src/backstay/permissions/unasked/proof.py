@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.permissions.unasked.grammar import Outside, Piece, Reader, Redirect, Simple, Word, check_characters
 from backstay.permissions.unasked.options import Unlisted
 from backstay.permissions.unasked.programs import Around, Effect, Place, Touch, effect_of, files_printed_by
+from backstay.permissions.unasked.shell_grammar import Outside, Piece, Reader, Redirect, Simple, Word, check_characters
 from backstay.permissions.unasked.table import programs, word_list
 
 MOST_COMMANDS: Final = 60
