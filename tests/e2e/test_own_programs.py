@@ -348,3 +348,30 @@ def test_a_relative_entry_of_the_path_runs_no_program_of_the_workspace_as_an_own
     (door.work / entry / "guardx").unlink()
     assert go(door, READ)[1] == [False]
     assert (door.work / "own").exists()
+
+
+def test_a_program_that_a_command_puts_before_an_own_one_is_not_run_as_a_hook(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = door.folder / "tools" / "guardx"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\ntouch own\n", encoding="utf-8")
+    own.chmod(0o755)
+    venv = door.work / ".venv" / "bin"
+    monkeypatch.setenv("PATH", f"{venv}:{own.parent}:{Path(sys.executable).resolve().parent}:/usr/bin:/bin")
+    person(door, hooks=guard("guardx", "Read"))
+    ship(
+        door,
+        {
+            "a.txt": "a",
+            "guardx.txt": SHELL,
+            ".venv/bin/other": SHELL,
+            "Makefile": "all:\n\tcp guardx.txt .venv/bin/guardx\n",
+        },
+    )
+
+    made = ("Bash", {"command": "make"})
+    _, failed = go(door, READ, made, READ, flags=("--allow", "Bash(make *)", "--allow", "Bash(make)"))
+
+    assert failed == [False, False, True]
+    assert ((door.work / "own").exists(), (door.work / "ran").exists()) == (True, False)

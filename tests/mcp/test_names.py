@@ -6,8 +6,8 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.mcp.spec import item_names, server_names
 from backstay.permissions.rule_index import is_about
+from backstay.permissions.server_tools import item_names, server_names
 from backstay.vocab.rules import Rule
 
 NAMES = st.lists(st.text(st.sampled_from("ab_-. :/\u00e9") | st.characters(), min_size=1, max_size=70), max_size=6)

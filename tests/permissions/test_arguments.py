@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import pytest
 
-from backstay.mcp.spec import item_names, server_names
 from backstay.permissions.arguments import MOST_TEXT, MOST_VALUES, compare
 from backstay.permissions.call_site import CallSite
+from backstay.permissions.server_tools import item_names, server_names
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ToolSpec
 from tests.permissions.desk import weighed

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from backstay.logic.json_checks import problems
 from backstay.logic.text import clip, one_line
-from backstay.mcp.spec import item_names
+from backstay.permissions.server_tools import item_names
 from backstay.vocab.specs import Effect, ToolSpec
 
 LARGEST: Final = 64 * 1024

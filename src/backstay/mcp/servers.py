@@ -20,7 +20,8 @@ from msgspec import Struct, field
 from backstay.logic.text import frame_server_words
 from backstay.mcp.catalog import Lists, Offer, Prompt, Resource, ToolOffer, pin, read_offer, why_unfit
 from backstay.mcp.dependencies import Dependencies, Pins
-from backstay.mcp.spec import ServerSpec, server_names
+from backstay.mcp.spec import ServerSpec
+from backstay.permissions.server_tools import server_names
 from backstay.ports import ToolContext, ToolOutput
 from backstay.system.installation import hint_extra
 from backstay.vocab.errors import UserError

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from backstay.permissions.server_tools import patterns_of
 from backstay.permissions.tool_kinds import ALIASES, EDITORS, READERS, usual_name
 from backstay.vocab.rules import Rule
 
@@ -89,8 +90,6 @@ def _may_name(rule: str, name: str) -> bool:
     """Return whether a rule that forbids names a tool: by a pattern, or by its server, as in `mcp__srv`, as people write its name."""
     if fnmatchcase(name, rule) or not (rule.startswith("mcp__") and name.startswith("mcp__")):
         return fnmatchcase(name, rule)
-    from backstay.mcp.spec import patterns_of  # noqa: PLC0415 - few rules are about servers
-
     return fnmatchcase(name, f"{rule}__*") or any(fnmatchcase(name, each) for each in patterns_of(rule))
 
 

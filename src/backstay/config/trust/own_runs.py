@@ -54,7 +54,7 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
                 return OwnRun(why_not=why)
         for path in program.named:
             before, now = self.survey.named.get(self._name(path)), self._digest(path)
-            if before not in (None, now):
+            if before != now and (before is not None or surveyed):  # what was looked at was not there then
                 return OwnRun(why_not=f"{self._name(path)} is not what it was when the session was opened")
         if program.doubt and not self.trusted:
             why = f"what it runs in this workspace, which is not trusted, cannot be told: {program.doubt}. {_TODO}"

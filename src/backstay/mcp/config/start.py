@@ -54,13 +54,15 @@ def session_servers(
     on_change: Callable[[str], None] | None = None,
     on_wait: Callable[[str], None] | None = None,
     environment: Mapping[str, str] = os.environ,
+    added: Mapping[str, str] = {},
     programs: Programs | None = None,
 ) -> Servers:
     """Return the servers of a session that works in `cwd`, not connected yet.
 
     `data` is the data folder with the book of approved tools; None approves all, for tests and for sessions that are kept nowhere.
     `keep` puts long outputs away. `log` takes what servers log, `on_change` the name of a server whose offers have changed, `on_wait` a
-    sentence about servers that are slow to answer. `programs` starts servers' programs otherwise than here, in a sandbox for instance.
+    sentence about servers that are slow to answer. `added` are variables that all servers get besides the usual ones. `programs` starts
+    servers' programs otherwise than here, in a sandbox for instance.
     """
     dependencies = Dependencies(
         programs=programs or ServerPrograms(),
@@ -69,7 +71,7 @@ def session_servers(
         shorten=_shorten_with(keep),
         image_type=detect_image_type,
         roots=roots or (cwd,),
-        environment=clean_environment(environment),
+        environment={**clean_environment(environment), **added},
         log=log,
         guard=_run_unstopped,
         version=VERSION,

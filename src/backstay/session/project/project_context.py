@@ -22,6 +22,7 @@ from backstay.permissions.call_site import CallSite
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import DispatchHooks, ReadFolderNotes
 from backstay.sandbox.environment import harden_environment
+from backstay.sandbox.git import git_environment
 from backstay.session.apply_settings import read_settings_files
 from backstay.session.open import Prepared
 from backstay.session.options import Options, ResolvedOptions, ResolvedSettings
@@ -410,6 +411,7 @@ async def _connect_servers(
         keep=outputs.keep,
         on_wait=options.on_wait,
         environment={**os.environ, **harden_environment(os.environ, call_site.roots, call_site.cwd)},
+        added={} if call_site.trusted else git_environment(call_site.cwd),
         programs=None if own is None else JudgedPrograms(ServerPrograms(), specs, own),
     )
     return await stack.enter_async_context(servers), notices
